@@ -66,6 +66,7 @@ const (
 
 // SandboxSpec is what a Sandbox should be.
 // +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && (!has(self.volumeClaimTemplates) || self.volumeClaimTemplates == oldSelf.volumeClaimTemplates)",message="volumeClaimTemplates is immutable"
+// +kubebuilder:validation:XValidation:rule="!(has(self.operatingMode) && self.operatingMode == 'Suspended' && has(self.replicas) && self.replicas == 1 && has(oldSelf.operatingMode) && oldSelf.operatingMode == 'Suspended' && has(oldSelf.replicas) && oldSelf.replicas == 0)",message="replicas cannot be raised while operatingMode is Suspended: the Sandbox would not run; set spec.operatingMode to Running as well"
 type SandboxSpec struct {
 	SandboxBlueprint `json:",inline"`
 
@@ -178,6 +179,8 @@ type SandboxStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 63",message="metadata.name must have no more than 63 characters, because the Sandbox's pod and Service are named after it; choose a shorter name",optionalOldSelf=true
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.service) || !self.spec.service || !self.metadata.name.contains('.') || (oldSelf.hasValue() && has(oldSelf.value().spec.service) && oldSelf.value().spec.service)",message="metadata.name must have no dots where spec.service is true, because the Sandbox's Service is named after it; choose a name without dots or leave spec.service out",optionalOldSelf=true
 type Sandbox struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -169,6 +169,7 @@ type SandboxClaimStatus struct {
 // +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.status.sandbox.name`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 63",message="metadata.name must have no more than 63 characters, because a Sandbox made for the claim has its name; choose a shorter name",optionalOldSelf=true
 type SandboxClaim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
