@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// FieldManager owns the fields that Install applies.
+const FieldManager = "berth-install"
+
+// probeInterval is the time between two looks at whether the server has taken
+// up what was installed.
+const probeInterval = 50 * time.Millisecond
+
+var resources = map[string]schema.GroupVersionResource{
+	"CustomResourceDefinition":       {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	"MutatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"},
+	"MutatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicybindings"},
+}
+
+// Install applies the custom resource definitions and the admission policies,
+// and returns when the server serves the ones and obeys the others, or when
+// the context ends. Installing again is harmless. On a server that has no
+// admission policies (before 1.36) it installs the definitions only.
+func Install(ctx context.Context, config *rest.Config) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	crds, err := CRDs()
+	if err != nil {
+		return err
+	}
+	for _, crd := range crds {
+		if err := apply(ctx, client, crd); err != nil {
+			return err
+		}
+	}
+	for _, crd := range crds {
+		if err := established(ctx, client, crd.GetName()); err != nil {
+			return fmt.Errorf("wait until %s is served: %w", crd.GetName(), err)
+		}
+	}
+
+	policies, err := Policies()
+	if err != nil {
+		return err
+	}
+	for _, policy := range policies {
+		switch err := apply(ctx, client, policy); {
+		case apierrors.IsNotFound(err):
+			return nil // the server does not have the kind
+		case err != nil:
+			return err
+		}
+	}
+	if err := obeyed(ctx, client); err != nil {
+		return fmt.Errorf("wait until the admission policies are obeyed: %w", err)
+	}
+	return nil
+}
+
+func apply(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
+	resource, ok := resources[object.GetKind()]
+	if !ok {
+		return fmt.Errorf("no resource known for kind %s", object.GetKind())
+	}
+	_, err := client.Resource(resource).Apply(ctx, object.GetName(), object,
+		metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+// established waits until a definition says that it is served.
+func established(ctx context.Context, client dynamic.Interface, name string) error {
+	return wait.PollUntilContextCancel(ctx, probeInterval, true, func(ctx context.Context) (bool, error) {
+		crd, err := client.Resource(resources["CustomResourceDefinition"]).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
+		for _, c := range conditions {
+			condition, _ := c.(map[string]any)
+			if condition["type"] == "Established" && condition["status"] == "True" {
+				return true, nil
+			}
+		}
+		return false, err
+	})
+}
+
+// obeyed waits until the server does what each policy says, which it shows in
+// creations that are dry runs. A server gives no other sign of it.
+func obeyed(ctx context.Context, client dynamic.Interface) error {
+	pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "probe"}}}}
+	sandbox := probe("agents.x-k8s.io/v1beta1", "Sandbox", map[string]any{"podTemplate": pod, "replicas": int64(0)})
+	pool := probe("extensions.agents.x-k8s.io/v1beta1", "SandboxWarmPool", map[string]any{
+		"sandboxTemplateRef": map[string]any{"name": "probe"}, "updateStrategy": "Recreate"})
+	return wait.PollUntilContextCancel(ctx, probeInterval, true, func(ctx context.Context) (bool, error) {
+		created, err := dryRun(ctx, client, "sandboxes", sandbox)
+		if apierrors.IsNotFound(err) {
+			return false, nil // established, and not served yet
+		}
+		if err != nil {
+			return false, err
+		}
+		if mode, _, _ := unstructured.NestedString(created.Object, "spec", "operatingMode"); mode != "Suspended" {
+			return false, nil
+		}
+		_, err = dryRun(ctx, client, "sandboxwarmpools", pool)
+		if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+func probe(apiVersion, kind string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": apiVersion, "kind": kind,
+		"metadata": map[string]any{"generateName": "berth-install-"},
+		"spec":     spec,
+	}}
+}
+
+func dryRun(ctx context.Context, client dynamic.Interface, resource string, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	gvr := object.GroupVersionKind().GroupVersion().WithResource(resource)
+	return client.Resource(gvr).Namespace(metav1.NamespaceDefault).
+		Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
