@@ -36,6 +36,9 @@ type Kind[T client.Object] interface {
 	// By returns the objects that have value in the named index, ordered by
 	// creation time, then name. There is no unindexed list.
 	By(ctx context.Context, index, value string) ([]T, error)
+	// Peek is By without settling, for choosing whom to enqueue. Nothing may be
+	// decided from it.
+	Peek(index, value string) []T
 	// Undecided returns the writes that could put an object under value in the
 	// named index and whose outcome is still unknown. Call it after By, which
 	// settles those that a live read can settle.

@@ -75,6 +75,11 @@ func (v *View[T]) By(ctx context.Context, index, value string) ([]T, error) {
 			return nil, err
 		}
 	}
+	return v.list(index, value, written), nil
+}
+
+// list joins what the store has under value with the written keys.
+func (v *View[T]) list(index, value string, written []types.NamespacedName) []T {
 	keys := sets.New(written...)
 	for _, item := range v.store.ByIndex(index, value) {
 		keys.Insert(client.ObjectKeyFromObject(item.(T)))
@@ -86,7 +91,7 @@ func (v *View[T]) By(ctx context.Context, index, value string) ([]T, error) {
 		}
 	}
 	slices.SortFunc(found, byAge[T])
-	return found, nil
+	return found
 }
 
 // byAge orders objects by creation time, then by name.
