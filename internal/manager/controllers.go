@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/berthdev/berth/internal/control"
+)
+
+const (
+	// firstRetry and lastRetry bound the time a pass that failed waits, which doubles
+	// from one failure to the next.
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = time.Minute
+	// parallel is how many calls of one group run at a time. It leaves room on a
+	// connection of 100 for other objects' calls.
+	parallel = 50
+	// suffixLength is how many random characters names of children end in.
+	suffixLength = 5
+)
+
+func newEnvironment(recorder events.EventRecorder) control.Environment {
+	return control.Environment{
+		Clock:  clock.RealClock{},
+		Suffix: func() string { return rand.String(suffixLength) },
+		Group:  group{},
+		Events: recorder,
+	}
+}
+
+// group runs calls in parallel.
+type group struct{}
+
+// Each implements control.Group.
+func (group) Each(ctx context.Context, n int, do func(context.Context, int) error) error {
+	failures := make([]error, n)
+	var calls errgroup.Group
+	calls.SetLimit(parallel)
+	for i := range n {
+		calls.Go(func() error {
+			failures[i] = do(ctx, i)
+			return nil // one call's failure does not end the others
+		})
+	}
+	_ = calls.Wait()
+	return errors.Join(failures...)
+}
+
+// run adds a controller to the manager.
+func (m *Manager) run(c control.Controller, workers int, connections *connections) error {
+	name := c.Name()
+	if err := connections.add(name); err != nil {
+		return err
+	}
+	running, err := controller.New(name, m.manager, controller.Options{
+		Reconciler:              &passes{controller: c, checked: m.checked},
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	})
+	if err != nil {
+		return fmt.Errorf("run controller %s: %w", name, err)
+	}
+	for _, watches := range byKind(c.Watches()) {
+		if err := running.Watch(source.Kind(m.manager.GetCache(), watches[0].Object, wake(watches))); err != nil {
+			return fmt.Errorf("run controller %s: watch %T: %w", name, watches[0].Object, err)
+		}
+	}
+	return nil
+}
+
+// passes runs a controller's passes on its own connection, and none before the views
+// can be trusted.
+type passes struct {
+	controller control.Controller
+	checked    <-chan struct{}
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (p *passes) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	select {
+	case <-p.checked:
+		return p.controller.Reconcile(onBehalfOf(ctx, p.controller.Name()), request)
+	case <-ctx.Done():
+		return reconcile.Result{}, ctx.Err()
+	}
+}
+
+// byKind groups watches of the same kind, in the order the kinds first appear.
+func byKind(watches []control.Watch) [][]control.Watch {
+	var groups [][]control.Watch
+	places := map[reflect.Type]int{}
+	for _, w := range watches {
+		kind := reflect.TypeOf(w.Object)
+		place, ok := places[kind]
+		if !ok {
+			place = len(groups)
+			places[kind] = place
+			groups = append(groups, nil)
+		}
+		groups[place] = append(groups[place], w)
+	}
+	return groups
+}
+
+// wake enqueues whom the watches of one kind name.
+func wake(watches []control.Watch) handler.EventHandler {
+	enqueue := func(before, after client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		for _, w := range watches {
+			for _, request := range w.Enqueue(before, after) {
+				queue.Add(request)
+			}
+		}
+	}
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(nil, e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectOld, e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, nil, q) },
+	}
+}

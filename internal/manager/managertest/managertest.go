@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package managertest runs controllers inside a test, against a real API server.
+//
+//	func TestMain(m *testing.M) {
+//		os.Exit(clustertest.Main(m, &cluster, clustertest.WithAudit()))
+//	}
+//
+//	func TestSomething(t *testing.T) {
+//		managertest.Install(t, cluster)
+//		running := managertest.Start(t, cluster, managertest.Options{
+//			Controllers: []manager.Controller{{New: func(env control.Environment, views kinds.Views) control.Controller {
+//				return sandbox.New(env, views, sandbox.Options{})
+//			}}},
+//		})
+//		requests := running.Requests(t, "sandbox", func() { ... })
+//		running.Restart(t)
+//	}
+package managertest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/berthdev/berth/deploy"
+	"github.com/berthdev/berth/internal/localcluster"
+	"github.com/berthdev/berth/internal/localcluster/clustertest"
+	"github.com/berthdev/berth/internal/manager"
+)
+
+// limit is for a manager to start or stop, and for a cluster to take what is
+// installed up. Slow machines run many tests at once.
+const limit = 2 * time.Minute
+
+// Options say what to run.
+type Options struct {
+	// Controllers are run with all kinds, those of the extensions included.
+	Controllers []manager.Controller
+	// UserAgent is what the manager's requests begin with; empty is the test's name.
+	// The requests a controller makes are told apart by Manager.UserAgent.
+	UserAgent string
+	// LeaderElection runs the controllers only while they lead, by the Lease in the
+	// namespace default.
+	LeaderElection bool
+	// Config changes the configuration that the manager gets.
+	Config func(*rest.Config)
+}
+
+// Manager is a manager that runs in this process.
+type Manager struct {
+	cluster *localcluster.Cluster
+	options Options
+	current *instance
+}
+
+// instance is one life of a manager.
+type instance struct {
+	manager *manager.Manager
+	line    *line
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// Install applies the definitions and policies to the cluster and waits until they are
+// in effect. With a controller manager it restarts it, so that it collects the garbage
+// of the new kinds at once.
+func Install(t testing.TB, cluster *localcluster.Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if err := deploy.Install(ctx, clustertest.RESTConfig(t, cluster, "install")); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range cluster.Status() {
+		if part.Name != localcluster.ControllerManager {
+			continue
+		}
+		if err := cluster.Part(localcluster.ControllerManager).Restart(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Start runs controllers until the test ends, and returns when their informers have
+// synced and, with election, when they lead.
+func Start(t testing.TB, cluster *localcluster.Cluster, options Options) *Manager {
+	t.Helper()
+	m := New(t, cluster, options)
+	m.Await(t)
+	return m
+}
+
+// New is Start without waiting, for a replica that another leads.
+func New(t testing.TB, cluster *localcluster.Cluster, options Options) *Manager {
+	t.Helper()
+	if options.UserAgent == "" {
+		options.UserAgent = t.Name()
+	}
+	m := &Manager{cluster: cluster, options: options}
+	m.start(t)
+	t.Cleanup(func() { m.Stop(t) })
+	return m
+}
+
+func (m *Manager) start(t testing.TB) {
+	t.Helper()
+	config := clustertest.RESTConfig(t, m.cluster, m.options.UserAgent)
+	if m.options.Config != nil {
+		m.options.Config(config)
+	}
+	i := &instance{line: newLine(), ended: make(chan error, 1)}
+	config.Wrap(i.line.wrap)
+	made, err := manager.New(config, manager.Options{
+		Controllers: m.options.Controllers, Extensions: true,
+		LeaderElection: m.options.LeaderElection, LeaseNamespace: "default",
+		Registry: prometheus.NewRegistry(), Logger: logger(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	i.manager, i.stop = made, stop
+	go func() { i.ended <- made.Start(ctx) }()
+	m.current = i
+}
+
+// Await returns when the controllers run.
+func (m *Manager) Await(t testing.TB) {
+	t.Helper()
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	for _, signal := range []<-chan struct{}{m.current.manager.Running(), m.current.manager.Elected()} {
+		select {
+		case <-signal:
+		case err := <-m.current.ended:
+			m.current.ended <- err
+			t.Fatalf("the manager ended: %v", err)
+		case <-timeout.C:
+			t.Fatal("the controllers do not run: the informers have not synced, or another leads")
+		}
+	}
+}
+
+// Elected is closed when the controllers run, as leader if there is an election.
+func (m *Manager) Elected() <-chan struct{} { return m.current.manager.Elected() }
+
+// Stop ends the controllers as a signal to terminate does, and waits. It may be called
+// again.
+func (m *Manager) Stop(t testing.TB) {
+	t.Helper()
+	m.end(t, false)
+}
+
+// Kill ends the controllers like a crash: from now on no request of theirs reaches the
+// server, and no reply reaches them. Nothing they know survives. A request under way
+// may have landed.
+func (m *Manager) Kill(t testing.TB) {
+	t.Helper()
+	if m.current != nil {
+		m.current.line.cut()
+	}
+	m.end(t, true)
+}
+
+// Restart starts the controllers anew, as another process would, after Stop or Kill;
+// if they run, it stops them first. It returns when they run.
+func (m *Manager) Restart(t testing.TB) {
+	t.Helper()
+	m.Stop(t)
+	m.start(t)
+	m.Await(t)
+}
+
+func (m *Manager) end(t testing.TB, killed bool) {
+	t.Helper()
+	if m.current == nil {
+		return
+	}
+	i := m.current
+	m.current = nil
+	i.stop()
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	select {
+	case err := <-i.ended:
+		if err != nil && !killed && !errors.Is(err, context.Canceled) {
+			t.Errorf("the manager ended: %v", err)
+		}
+	case <-timeout.C:
+		t.Error("the manager does not stop")
+	}
+}
+
+// UserAgent is the user agent of the requests a controller makes.
+func (m *Manager) UserAgent(controller string) string {
+	return m.options.UserAgent + "/" + controller
+}
+
+// Requests returns the requests that a controller made while during ran, see
+// clustertest.Requests. Informers make requests of their own, under UserAgent("watch").
+func (m *Manager) Requests(t testing.TB, controller string, during func()) []localcluster.Request {
+	t.Helper()
+	return clustertest.Requests(t, m.cluster, m.UserAgent(controller), during)
+}
+
