@@ -111,8 +111,8 @@ func obeyed(ctx context.Context, client dynamic.Interface) error {
 		"sandboxTemplateRef": map[string]any{"name": "probe"}, "updateStrategy": "Recreate"})
 	return wait.PollUntilContextCancel(ctx, probeInterval, true, func(ctx context.Context) (bool, error) {
 		created, err := dryRun(ctx, client, "sandboxes", sandbox)
-		if apierrors.IsNotFound(err) {
-			return false, nil // established, and not served yet
+		if notYet(err) {
+			return false, nil
 		}
 		if err != nil {
 			return false, err
@@ -121,11 +121,18 @@ func obeyed(ctx context.Context, client dynamic.Interface) error {
 			return false, nil
 		}
 		_, err = dryRun(ctx, client, "sandboxwarmpools", pool)
-		if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
+		if notYet(err) || apierrors.IsInvalid(err) {
 			return false, nil
 		}
 		return err == nil, err
 	})
+}
+
+// notYet says whether an error means that the server has not caught up: a kind
+// can be established before it is served, and policies wait up to 5 seconds for
+// the schema of a new kind.
+func notYet(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err)
 }
 
 func probe(apiVersion, kind string, spec map[string]any) *unstructured.Unstructured {

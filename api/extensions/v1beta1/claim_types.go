@@ -95,7 +95,7 @@ type EnvVar struct {
 }
 
 // SandboxClaimSpec is what a claim asks for.
-// +kubebuilder:validation:XValidation:rule="(has(self.warmPoolRef) && self.warmPoolRef.name != ”) || (has(self.sandboxTemplateRef) && self.sandboxTemplateRef.name != ”)",message="a claim needs spec.warmPoolRef.name, the pool to take a sandbox from, or spec.sandboxTemplateRef.name, the template to make one from"
+// +kubebuilder:validation:XValidation:rule="(has(self.warmPoolRef) && self.warmPoolRef.name.size() > 0) || (has(self.sandboxTemplateRef) && self.sandboxTemplateRef.name.size() > 0)",message="a claim needs spec.warmPoolRef.name, the pool to take a sandbox from, or spec.sandboxTemplateRef.name, the template to make one from"
 type SandboxClaimSpec struct {
 	// WarmPoolRef names the pool to take a Sandbox from. Where it is set,
 	// sandboxTemplateRef and warmpool do not count. An empty name counts as unset.
