@@ -62,6 +62,9 @@ type Environment struct {
 	// Suffix returns a random name suffix of five characters, valid in a DNS label.
 	Suffix func() string
 	Group  Group
+	// Wake enqueues requests with the named controller, for a wait that ends inside a
+	// controller and not with an event of the API server.
+	Wake func(controller string, requests ...reconcile.Request)
 	// Events records events. They are asynchronous and may be dropped.
 	Events events.EventRecorder
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,8 +37,9 @@ const (
 	suffixLength = 5
 )
 
-func newEnvironment(recorder events.EventRecorder) control.Environment {
+func newEnvironment(recorder events.EventRecorder, wake func(string, ...reconcile.Request)) control.Environment {
 	return control.Environment{
+		Wake:   wake,
 		Clock:  clock.RealClock{},
 		Suffix: func() string { return rand.String(suffixLength) },
 		Group:  group{},
@@ -77,12 +79,42 @@ func (m *Manager) run(c control.Controller, workers int, connections *connection
 	if err != nil {
 		return fmt.Errorf("run controller %s: %w", name, err)
 	}
+	if err := running.Watch(m.queues.of(name)); err != nil {
+		return fmt.Errorf("run controller %s: %w", name, err)
+	}
 	for _, watches := range byKind(c.Watches()) {
 		if err := running.Watch(source.Kind(m.manager.GetCache(), watches[0].Object, wake(watches))); err != nil {
 			return fmt.Errorf("run controller %s: watch %T: %w", name, watches[0].Object, err)
 		}
 	}
 	return nil
+}
+
+// queues are the work queues of the controllers that run, by name.
+type queues struct {
+	mu     sync.Mutex
+	byName map[string]workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// of is a source that enqueues nothing by itself: it lets wake find the queue.
+func (q *queues) of(controller string) source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.byName[controller] = queue
+		return nil
+	})
+}
+
+// wake implements control.Environment's Wake. A controller that does not run yet
+// reconciles everything when it starts.
+func (q *queues) wake(controller string, requests ...reconcile.Request) {
+	q.mu.Lock()
+	queue := q.byName[controller]
+	q.mu.Unlock()
+	for i := 0; queue != nil && i < len(requests); i++ {
+		queue.Add(requests[i])
+	}
 }
 
 // passes runs a controller's passes on its own connection, and none before the views

@@ -95,8 +95,10 @@ const (
 const (
 	// ReasonAdopted: the Sandbox came from a pool.
 	ReasonAdopted = "Adopted"
-	// ReasonCreated: the Sandbox was made for the claim.
+	// ReasonCreated: the Sandbox was made for the claim and has not been Ready yet.
 	ReasonCreated = "Created"
+	// ReasonStarted: the Sandbox was made for the claim and has been Ready.
+	ReasonStarted = "Started"
 	// ReasonWaitingForMember: a member of the pool that is coming up is meant for the claim.
 	ReasonWaitingForMember = "WaitingForMember"
 	// ReasonCreating: the Sandbox is being made.

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package claim is the SandboxClaim controller: it gives each claim one Sandbox, from
+// a warm pool if one is ready or nearly so, else made for it, and says on the claim
+// what became of it.
+//
+// A Sandbox is the claim's iff its controller is the claim's UID. The claim is bound
+// when its status names a Sandbox; that is written once, after the Sandbox is the
+// claim's, and a Sandbox is never exchanged for another while it lives.
+package claim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/control"
+	"github.com/berthdev/berth/internal/kinds"
+	"github.com/berthdev/berth/internal/roster"
+)
+
+// Name is the controller's name in logs, metrics and wake-ups.
+const Name = "claim"
+
+// Options of the controller.
+type Options struct {
+	// AllowedLabelDomains are the domains under which additionalPodMetadata may set
+	// labels. None means DefaultLabelDomain.
+	AllowedLabelDomains []string
+	// Quiet turns the events about claims off.
+	Quiet bool
+}
+
+// Reconciler reconciles SandboxClaims.
+type Reconciler struct {
+	env     control.Environment
+	views   kinds.Views
+	options Options
+	roster  *roster.Roster
+	supply  *supply
+}
+
+var _ control.Controller = (*Reconciler)(nil)
+
+// New returns a reconciler with an empty roster, which its watches fill.
+func New(env control.Environment, views kinds.Views, options Options) *Reconciler {
+	if len(options.AllowedLabelDomains) == 0 {
+		options.AllowedLabelDomains = []string{DefaultLabelDomain}
+	}
+	return &Reconciler{env: env, views: views, options: options, roster: roster.New(), supply: newSupply(views)}
+}
+
+// Name implements control.Controller.
+func (r *Reconciler) Name() string { return Name }
+
+// Reconcile brings one claim nearer to its Sandbox, one write at a time.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var refused error // what the server answered to the last create
+	for range control.MaxSteps {
+		seen, err := r.observe(ctx, req.NamespacedName, refused)
+		if err != nil {
+			r.leave(seen.Claim)
+			return reconcile.Result{}, err
+		}
+		if seen.Claim == nil {
+			return reconcile.Result{}, nil
+		}
+		next := decide(seen, r.env.Clock.Now())
+		if next.leavesQueue() {
+			r.leave(seen.Claim)
+		}
+		if pause, ok := next.(rest); ok {
+			return pause.result(r.env.Clock.Now()), retry(refused)
+		}
+		err = r.apply(ctx, seen, next)
+		switch {
+		case err == nil, consistent.Again(err):
+		case isRefusal(err) && isCreate(next):
+			refused = err
+		default:
+			r.leave(seen.Claim)
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{}, control.ErrNoProgress
+}
+
+// leave takes the claim out of the queue; the claims that are served in its place are
+// woken.
+func (r *Reconciler) leave(claim *extensions.SandboxClaim) {
+	if claim != nil {
+		r.wake(r.roster.Leave(claim.UID))
+	}
+}
+
+func (r *Reconciler) wake(claims []types.NamespacedName) {
+	if len(claims) > 0 {
+		r.env.Wake(Name, requests(claims)...)
+	}
+}
+
+func requests(keys []types.NamespacedName) []reconcile.Request {
+	requests := make([]reconcile.Request, len(keys))
+	for i, key := range keys {
+		requests[i] = reconcile.Request{NamespacedName: key}
+	}
+	return requests
+}
+
+// isRefusal reports whether the server said no for a reason a person or a quota can
+// change. It is shown on the claim.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+}
+
+// errRefused makes a pass be repeated with backoff: nothing announces that a quota
+// has room again.
+var errRefused = errors.New("the API server refused the Sandbox")
+
+// retry is the error of a pass that ended with a refusal. An invalid Sandbox stays
+// invalid until the template or the claim changes, which wakes the claim.
+func retry(refused error) error {
+	if refused != nil && apierrors.IsForbidden(refused) {
+		return errors.Join(errRefused, refused)
+	}
+	return nil
+}
+
+// result turns a rest into what the work queue is told.
+func (s rest) result(now time.Time) reconcile.Result {
+	if s.until.IsZero() {
+		return reconcile.Result{}
+	}
+	return reconcile.Result{RequeueAfter: max(s.until.Sub(now), time.Millisecond)}
+}

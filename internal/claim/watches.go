@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/control"
+	"github.com/berthdev/berth/internal/kinds"
+	"github.com/berthdev/berth/internal/roster"
+)
+
+// Watches implements control.Controller.
+func (r *Reconciler) Watches() []control.Watch {
+	return []control.Watch{
+		{Object: &extensions.SandboxClaim{}, Enqueue: r.claimChanged},
+		{Object: &agents.Sandbox{}, Enqueue: r.sandboxChanged},
+		{Object: &extensions.SandboxWarmPool{}, Enqueue: r.poolChanged},
+		{Object: &extensions.SandboxTemplate{}, Enqueue: r.templateChanged},
+		{Object: &networkingv1.NetworkPolicy{}, Enqueue: r.policyChanged},
+	}
+}
+
+// claimChanged enqueues the claim itself, and keeps the queue: a claim stands in it
+// from the moment it is seen, so that its rank does not depend on who is reconciled
+// first.
+func (r *Reconciler) claimChanged(before, after client.Object) []reconcile.Request {
+	if after == nil {
+		gone := before.(*extensions.SandboxClaim)
+		return append(requests(r.roster.Leave(gone.UID)), control.Request(gone.Namespace, gone.Name))
+	}
+	claim := after.(*extensions.SandboxClaim)
+	if before == nil {
+		if pool := claim.PoolName(); pool != "" && mayAdopt(claim) {
+			r.roster.Enter(poolKey(claim, pool), waiter(claim))
+		}
+	} else if onlyStatusChanged(before, after) {
+		return nil
+	}
+	return []reconcile.Request{control.Request(claim.Namespace, claim.Name)}
+}
+
+// onlyStatusChanged reports whether an update is one of the status alone. Only this
+// controller writes it.
+func onlyStatusChanged(before, after client.Object) bool {
+	return before.GetResourceVersion() != after.GetResourceVersion() &&
+		before.GetGeneration() == after.GetGeneration() &&
+		before.GetUID() == after.GetUID() &&
+		(before.GetDeletionTimestamp() == nil) == (after.GetDeletionTimestamp() == nil) &&
+		maps.Equal(before.GetLabels(), after.GetLabels()) &&
+		maps.Equal(before.GetAnnotations(), after.GetAnnotations())
+}
+
+// mayAdopt is the part of R1 that the claim alone tells.
+func mayAdopt(claim *extensions.SandboxClaim) bool {
+	return claim.DeletionTimestamp == nil && claim.Status.Sandbox.Name == "" && !claim.NeedsOwnSandbox()
+}
+
+// sandboxChanged tells the roster what became of a pool's member, and enqueues the
+// claim a Sandbox belongs to when something the claim repeats has changed.
+func (r *Reconciler) sandboxChanged(before, after client.Object) []reconcile.Request {
+	old, current := asSandbox(before), asSandbox(after)
+	wake := requests(r.memberChanged(old, current))
+	if current == nil {
+		// A Sandbox of a claim's own name may have stood in the claim's way.
+		wake = append(wake, control.Request(old.Namespace, old.Name))
+	}
+	for _, s := range []*agents.Sandbox{old, current} {
+		if s == nil || !matters(old, current) {
+			continue
+		}
+		if ref := control.ControllerOf(s, extensions.GroupName, extensions.SandboxClaimKind); ref != nil {
+			wake = append(wake, control.Request(s.Namespace, ref.Name))
+		}
+	}
+	return wake
+}
+
+func asSandbox(obj client.Object) *agents.Sandbox {
+	if obj == nil {
+		return nil
+	}
+	return obj.(*agents.Sandbox)
+}
+
+// matters reports whether a claim has to look at the Sandbox again.
+func matters(old, current *agents.Sandbox) bool {
+	if old == nil || current == nil || old.ResourceVersion == current.ResourceVersion {
+		return true
+	}
+	return old.UID != current.UID ||
+		!sameController(old, current) ||
+		(old.DeletionTimestamp == nil) != (current.DeletionTimestamp == nil) ||
+		!slices.Equal(old.Status.PodIPs, current.Status.PodIPs) ||
+		old.Annotations[agents.AnnotationClaimMetadata] != current.Annotations[agents.AnnotationClaimMetadata] ||
+		old.Generation != current.Generation ||
+		!sameCondition(old, current, agents.ConditionReady) ||
+		!sameCondition(old, current, agents.ConditionFinished)
+}
+
+func sameController(old, current *agents.Sandbox) bool {
+	was, is := controllerUID(old), controllerUID(current)
+	return was == is
+}
+
+func sameCondition(old, current *agents.Sandbox, kind string) bool {
+	was, is := apimeta.FindStatusCondition(old.Status.Conditions, kind), apimeta.FindStatusCondition(current.Status.Conditions, kind)
+	return was == nil && is == nil || was != nil && is != nil && *was == *is
+}
+
+// memberChanged brings the roster up to date.
+func (r *Reconciler) memberChanged(old, current *agents.Sandbox) []types.NamespacedName {
+	var wake []types.NamespacedName
+	if pool, ok := poolOf(old); ok {
+		if still, isMember := poolOf(current); !isMember || still != pool || current.UID != old.UID {
+			wake = append(wake, r.roster.Update(pool, member(old), roster.Absent)...)
+		}
+	}
+	if pool, ok := poolOf(current); ok {
+		wake = append(wake, r.roster.Update(pool, member(current), memberState(current))...)
+	}
+	return wake
+}
+
+// memberState is what the roster is told of a member; the claim it is promised to
+// looks closer.
+func memberState(s *agents.Sandbox) roster.State {
+	switch {
+	case s.DeletionTimestamp != nil,
+		apimeta.IsStatusConditionTrue(s.Status.Conditions, agents.ConditionFinished),
+		!s.Running():
+		return roster.Absent
+	case apimeta.IsStatusConditionTrue(s.Status.Conditions, agents.ConditionReady) && len(s.Status.PodIPs) > 0:
+		return roster.Ready
+	default:
+		return roster.ComingUp
+	}
+}
+
+// poolOf returns the key of the pool that controls s.
+func poolOf(s *agents.Sandbox) (types.NamespacedName, bool) {
+	if s == nil {
+		return types.NamespacedName{}, false
+	}
+	ref := control.ControllerOf(s, extensions.GroupName, extensions.SandboxWarmPoolKind)
+	if ref == nil {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: s.Namespace, Name: ref.Name}, true
+}
+
+func member(s *agents.Sandbox) roster.Member {
+	return roster.Member{Key: client.ObjectKeyFromObject(s), UID: s.UID}
+}
+
+func waiter(claim *extensions.SandboxClaim) roster.Claim {
+	return roster.Claim{Key: client.ObjectKeyFromObject(claim), UID: claim.UID, Created: claim.CreationTimestamp.Time}
+}
+
+func poolKey(claim *extensions.SandboxClaim, pool string) types.NamespacedName {
+	return types.NamespacedName{Namespace: claim.Namespace, Name: pool}
+}
+
+// poolChanged enqueues the unbound claims of a pool that came, went or was edited.
+func (r *Reconciler) poolChanged(before, after client.Object) []reconcile.Request {
+	if before != nil && after != nil && onlyStatusChanged(before, after) {
+		return nil
+	}
+	pool := either(before, after).(*extensions.SandboxWarmPool)
+	wake := r.claimsBy(kinds.ByPool, pool.Namespace, pool.Name)
+	return append(wake, r.claimsBy(kinds.ByTemplate, pool.Namespace, pool.Spec.TemplateRef.Name)...)
+}
+
+// templateChanged enqueues the unbound claims that are served from a template.
+func (r *Reconciler) templateChanged(before, after client.Object) []reconcile.Request {
+	if before != nil && after != nil && before.GetGeneration() == after.GetGeneration() && before.GetUID() == after.GetUID() {
+		return nil
+	}
+	template := either(before, after)
+	return r.claimsOf(template.GetNamespace(), template.GetName())
+}
+
+// policyChanged enqueues the unbound claims of the template whose NetworkPolicy
+// changed, which may have waited for that.
+func (r *Reconciler) policyChanged(before, after client.Object) []reconcile.Request {
+	if before != nil && after != nil && before.GetResourceVersion() == after.GetResourceVersion() {
+		return nil
+	}
+	policy := either(before, after)
+	if name := policy.GetAnnotations()[agents.AnnotationTemplateRef]; name != "" {
+		return r.claimsOf(policy.GetNamespace(), name)
+	}
+	if name, ok := strings.CutSuffix(policy.GetName(), "-network-policy"); ok {
+		return r.claimsOf(policy.GetNamespace(), name)
+	}
+	return nil
+}
+
+// claimsOf returns the unbound claims served from a template, by pool or without.
+func (r *Reconciler) claimsOf(namespace, template string) []reconcile.Request {
+	wake := r.claimsBy(kinds.ByTemplate, namespace, template)
+	for _, pool := range r.views.WarmPools.Peek(kinds.ByTemplate, kinds.InNamespace(namespace, template)) {
+		wake = append(wake, r.claimsBy(kinds.ByPool, pool.Namespace, pool.Name)...)
+	}
+	return wake
+}
+
+func (r *Reconciler) claimsBy(index, namespace, name string) []reconcile.Request {
+	var wake []reconcile.Request
+	for _, claim := range r.views.Claims.Peek(index, kinds.InNamespace(namespace, name)) {
+		wake = append(wake, control.Request(claim.Namespace, claim.Name))
+	}
+	return wake
+}
+
+func either(before, after client.Object) client.Object {
+	if after != nil {
+		return after
+	}
+	return before
+}

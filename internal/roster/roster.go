@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package roster matches the members of warm pools with the claims that wait for
+// them. It is derived: everything in it comes from watch events and is forgotten
+// with the process. It hands out hints, never rights: whoever is promised a member
+// still has to win it from the API server.
+package roster
+
+import (
+	"cmp"
+	"container/list"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Member is a Sandbox of a warm pool.
+type Member struct {
+	Key types.NamespacedName
+	UID types.UID
+}
+
+// Claim is a SandboxClaim that waits. Claims are served in the order of creation,
+// then of first sight, then of UID.
+type Claim struct {
+	Key     types.NamespacedName
+	UID     types.UID
+	Created time.Time
+}
+
+// Offer is the roster's answer to a claim.
+type Offer struct {
+	// Member is promised to the claim if it is not nil.
+	Member *Member
+	// Wait is true if a member that is coming up will be the claim's. If there is
+	// neither a member nor one to wait for, the claim should start cold at once.
+	Wait bool
+}
+
+// State is where a member is on its way into the pool.
+type State int
+
+// A member is absent from the roster, on its way to ready, or ready.
+const (
+	Absent State = iota
+	ComingUp
+	Ready
+)
+
+// Roster is safe for concurrent use.
+type Roster struct {
+	mu      sync.Mutex
+	pools   map[types.NamespacedName]*pool
+	waiting map[types.UID]waiter // by claim, those promised a member included
+	seen    uint64
+}
+
+type pool struct {
+	ready    *list.List // of Member, in the order they became ready
+	readyAt  map[types.UID]*list.Element
+	comingUp map[types.UID]struct{}
+	promised map[types.UID]promise // by claim
+	taken    map[types.UID]types.UID
+	waiters  []waiter // in the order they are served, without those promised a member
+}
+
+type promise struct {
+	claim  waiter
+	member Member
+}
+
+type waiter struct {
+	Claim
+	pool types.NamespacedName
+	seen uint64
+}
+
+// New returns an empty roster.
+func New() *Roster {
+	return &Roster{pools: map[types.NamespacedName]*pool{}, waiting: map[types.UID]waiter{}}
+}
+
+// Update records the state of a member of the pool and returns the claims to wake:
+// the one that is promised the member, or those for which none is coming up any
+// more.
+func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pool(poolKey)
+	defer r.prune(poolKey, p)
+	if _, ok := p.taken[m.UID]; ok {
+		if state != Absent {
+			return nil // whoever it is promised to will see
+		}
+		return p.withdraw(m.UID)
+	}
+	_, wasComing := p.comingUp[m.UID]
+	delete(p.comingUp, m.UID)
+	switch state {
+	case Ready:
+		if _, ok := p.readyAt[m.UID]; !ok {
+			p.readyAt[m.UID] = p.ready.PushBack(m)
+		}
+		return p.serve()
+	case ComingUp:
+		p.unready(m.UID)
+		p.comingUp[m.UID] = struct{}{}
+		return nil
+	default:
+		wasReady := p.unready(m.UID)
+		if wasReady || wasComing {
+			return p.unserved()
+		}
+		return nil
+	}
+}
+
+// Enter records that a claim waits for a member of the pool, so that its rank is
+// known before it is reconciled. A claim waits for one pool at a time.
+func (r *Roster) Enter(poolKey types.NamespacedName, c Claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.enter(poolKey, c)
+}
+
+func (r *Roster) enter(poolKey types.NamespacedName, c Claim) *pool {
+	if old, ok := r.waiting[c.UID]; ok {
+		if old.pool == poolKey {
+			return r.pools[poolKey]
+		}
+		r.leave(c.UID)
+	}
+	r.seen++
+	w := waiter{Claim: c, pool: poolKey, seen: r.seen}
+	r.waiting[c.UID] = w
+	p := r.pool(poolKey)
+	p.queue(w)
+	return p
+}
+
+// Take answers a claim that is ready to adopt. The same member is offered again
+// until the claim is done with it. A claim that is told to start cold has left.
+func (r *Roster) Take(poolKey types.NamespacedName, c Claim) Offer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.enter(poolKey, c)
+	if given, ok := p.promised[c.UID]; ok {
+		return Offer{Member: &given.member}
+	}
+	rank, _ := slices.BinarySearchFunc(p.waiters, r.waiting[c.UID], compare)
+	switch ready := p.ready.Len(); {
+	case rank < ready:
+		m := p.promise(rank)
+		return Offer{Member: &m}
+	case rank < ready+len(p.comingUp):
+		return Offer{Wait: true}
+	default:
+		r.leave(c.UID)
+		return Offer{}
+	}
+}
+
+// Reject says that the member promised to the claim cannot be adopted. The member is
+// forgotten until it changes, and the claim may take again.
+func (r *Roster) Reject(claim types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, ok := r.waiting[claim]
+	if !ok {
+		return
+	}
+	p := r.pools[w.pool]
+	if given, ok := p.promised[claim]; ok {
+		p.withdraw(given.member.UID)
+	}
+}
+
+// Won says that the claim adopted the member it was promised.
+func (r *Roster) Won(claim types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, ok := r.waiting[claim]
+	if !ok {
+		return
+	}
+	p := r.pools[w.pool]
+	defer r.prune(w.pool, p)
+	if given, ok := p.promised[claim]; ok {
+		delete(p.taken, given.member.UID)
+		delete(p.promised, claim)
+	}
+	r.leave(claim)
+}
+
+// Leave says that the claim waits no more: it is bound, gone, failed or in backoff.
+// A member it was promised and did not adopt goes to the next; the claims to wake
+// are returned.
+func (r *Roster) Leave(claim types.UID) []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leave(claim)
+}
+
+func (r *Roster) leave(claim types.UID) []types.NamespacedName {
+	w, ok := r.waiting[claim]
+	if !ok {
+		return nil
+	}
+	delete(r.waiting, claim)
+	p := r.pools[w.pool]
+	defer r.prune(w.pool, p)
+	given, ok := p.promised[claim]
+	if !ok {
+		if at, found := slices.BinarySearchFunc(p.waiters, w, compare); found {
+			p.waiters = slices.Delete(p.waiters, at, at+1)
+		}
+		return nil
+	}
+	delete(p.promised, claim)
+	delete(p.taken, given.member.UID)
+	p.readyAt[given.member.UID] = p.ready.PushFront(given.member)
+	return p.serve()
+}
+
+// Standing is what a pool looks like from here.
+type Standing struct {
+	// Ready members are promised to nobody.
+	Ready int
+	// ComingUp members are not ready yet.
+	ComingUp int
+	// Waiting claims are promised nothing.
+	Waiting int
+}
+
+// Standing returns the pool's present standing.
+func (r *Roster) Standing(poolKey types.NamespacedName) Standing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.pools[poolKey]
+	if !ok {
+		return Standing{}
+	}
+	return Standing{Ready: p.ready.Len(), ComingUp: len(p.comingUp), Waiting: len(p.waiters)}
+}
+
+func (r *Roster) pool(key types.NamespacedName) *pool {
+	p, ok := r.pools[key]
+	if !ok {
+		p = &pool{
+			ready:    list.New(),
+			readyAt:  map[types.UID]*list.Element{},
+			comingUp: map[types.UID]struct{}{},
+			promised: map[types.UID]promise{},
+			taken:    map[types.UID]types.UID{},
+		}
+		r.pools[key] = p
+	}
+	return p
+}
+
+// prune forgets a pool nothing is known of.
+func (r *Roster) prune(key types.NamespacedName, p *pool) {
+	if p.ready.Len() == 0 && len(p.comingUp) == 0 && len(p.promised) == 0 && len(p.waiters) == 0 {
+		delete(r.pools, key)
+	}
+}
+
+// promise gives the member that has been ready longest to the waiter of that rank.
+func (p *pool) promise(rank int) Member {
+	w := p.waiters[rank]
+	m := p.ready.Remove(p.ready.Front()).(Member)
+	delete(p.readyAt, m.UID)
+	p.waiters = slices.Delete(p.waiters, rank, rank+1)
+	p.promised[w.UID] = promise{claim: w, member: m}
+	p.taken[m.UID] = w.UID
+	return m
+}
+
+// serve promises ready members to the oldest waiters and returns those to wake.
+func (p *pool) serve() []types.NamespacedName {
+	var wake []types.NamespacedName
+	for p.ready.Len() > 0 && len(p.waiters) > 0 {
+		wake = append(wake, p.waiters[0].Key)
+		p.promise(0)
+	}
+	return wake
+}
+
+// unserved returns the waiters no known member is left for.
+func (p *pool) unserved() []types.NamespacedName {
+	var wake []types.NamespacedName
+	for _, w := range p.waiters[min(p.ready.Len()+len(p.comingUp), len(p.waiters)):] {
+		wake = append(wake, w.Key)
+	}
+	return wake
+}
+
+// withdraw takes a member back from the claim it is promised to, which waits again
+// at its old rank, and returns that claim.
+func (p *pool) withdraw(member types.UID) []types.NamespacedName {
+	claim := p.taken[member]
+	w := p.promised[claim].claim
+	delete(p.taken, member)
+	delete(p.promised, claim)
+	p.queue(w)
+	return []types.NamespacedName{w.Key}
+}
+
+// queue puts a claim among those that are promised nothing.
+func (p *pool) queue(w waiter) {
+	at, _ := slices.BinarySearchFunc(p.waiters, w, compare)
+	p.waiters = slices.Insert(p.waiters, at, w)
+}
+
+func (p *pool) unready(member types.UID) bool {
+	e, ok := p.readyAt[member]
+	if ok {
+		p.ready.Remove(e)
+		delete(p.readyAt, member)
+	}
+	return ok
+}
+
+func compare(a, b waiter) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.seen, b.seen), strings.Compare(string(a.UID), string(b.UID)))
+}
