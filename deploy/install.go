@@ -34,6 +34,34 @@ var resources = map[string]schema.GroupVersionResource{
 // the context ends. Installing again is harmless. On a server that has no
 // admission policies (before 1.36) it installs the definitions only.
 func Install(ctx context.Context, config *rest.Config) error {
+	if err := InstallCRDs(ctx, config); err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	policies, err := Policies()
+	if err != nil {
+		return err
+	}
+	for _, policy := range policies {
+		switch err := apply(ctx, client, policy); {
+		case apierrors.IsNotFound(err):
+			return nil // the server does not have the kind
+		case err != nil:
+			return err
+		}
+	}
+	if err := obeyed(ctx, client); err != nil {
+		return fmt.Errorf("wait until the admission policies are obeyed: %w", err)
+	}
+	return nil
+}
+
+// InstallCRDs applies the custom resource definitions, and returns when the
+// server says that it serves them, or when the context ends.
+func InstallCRDs(ctx context.Context, config *rest.Config) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
@@ -51,22 +79,6 @@ func Install(ctx context.Context, config *rest.Config) error {
 		if err := established(ctx, client, crd.GetName()); err != nil {
 			return fmt.Errorf("wait until %s is served: %w", crd.GetName(), err)
 		}
-	}
-
-	policies, err := Policies()
-	if err != nil {
-		return err
-	}
-	for _, policy := range policies {
-		switch err := apply(ctx, client, policy); {
-		case apierrors.IsNotFound(err):
-			return nil // the server does not have the kind
-		case err != nil:
-			return err
-		}
-	}
-	if err := obeyed(ctx, client); err != nil {
-		return fmt.Errorf("wait until the admission policies are obeyed: %w", err)
 	}
 	return nil
 }
@@ -103,7 +115,8 @@ func established(ctx context.Context, client dynamic.Interface, name string) err
 }
 
 // obeyed waits until the server does what each policy says, which it shows in
-// creations that are dry runs. A server gives no other sign of it.
+// creations that are dry runs. A server gives no other sign of it. Policies
+// are taken up in the order they are applied in, and those asked here are the last.
 func obeyed(ctx context.Context, client dynamic.Interface) error {
 	pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "probe"}}}}
 	sandbox := probe("agents.x-k8s.io/v1beta1", "Sandbox", map[string]any{"podTemplate": pod, "replicas": int64(0)})
