@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command line for people: it claims sandboxes, runs commands in them, lists them
+// and gives them back.
+//
+// A command is a file: its flags and help, then what it does. All commands reach the cluster through
+// connect, wait through follow, and fail with a problem, which says what is wrong and what to do next.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// pluginName is what kubectl looks for on the PATH when somebody types "kubectl berth".
+const pluginName = "kubectl-berth"
+
+// program is one run of the command line.
+type program struct {
+	name    string // what a person types to run it
+	streams genericiooptions.IOStreams
+	flags   *genericclioptions.ConfigFlags
+	root    *cobra.Command
+}
+
+// Run runs one command line and returns the exit code. The first argument is the name that the program
+// was called by. When ctx ends, the command stops, and cleans up or says what it leaves.
+func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
+	p := newProgram(args[0], streams)
+	p.root.SetArgs(args[1:])
+	err := p.root.ExecuteContext(ctx)
+	return p.report(p.explain(err))
+}
+
+func newProgram(calledBy string, streams genericiooptions.IOStreams) *program {
+	p := &program{name: displayName(calledBy), streams: streams, flags: genericclioptions.NewConfigFlags(true)}
+	p.root = &cobra.Command{
+		Use:   "berth",
+		Short: "Claim sandboxes on Kubernetes and work in them",
+		Long: "berth claims sandboxes on Kubernetes and works in them.\n\n" +
+			"It finds the cluster as kubectl does, and takes all of kubectl's connection flags\n" +
+			"(--as, --server, --token, ...), of which the help shows the most used ones.",
+		Example: p.examples(`
+			# a sandbox from the warm pool "python", a command in it, and back again
+			claim=$(berth claim python)
+			berth exec $claim -- python3 -c 'print(6 * 7)'
+			berth release $claim`),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return p.unknownCommand(args[0])
+		},
+	}
+	p.root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: p.name}
+	p.root.SetIn(streams.In)
+	p.root.SetOut(streams.Out)
+	p.root.SetErr(streams.ErrOut)
+	p.root.SetFlagErrorFunc(p.badFlag)
+	p.flags.AddFlags(p.root.PersistentFlags())
+	hideRareFlags(p.root.PersistentFlags())
+	p.root.AddCommand(
+		p.claimCommand(),
+		p.execCommand(),
+		p.lsCommand(),
+		p.releaseCommand(),
+		p.localCommand(),
+		p.versionCommand(),
+	)
+	return p
+}
+
+// displayName is what a person types to run the program.
+func displayName(calledBy string) string {
+	name := strings.TrimSuffix(filepath.Base(calledBy), ".exe")
+	if name == pluginName {
+		return "kubectl berth"
+	}
+	return "berth"
+}
+
+// examples gives the text of a command's examples, indented for the help and with the program's name.
+func (p *program) examples(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range lines {
+		lines[i] = "  " + strings.TrimLeft(line, "\t")
+	}
+	return strings.ReplaceAll(strings.Join(lines, "\n"), "berth ", p.name+" ")
+}
+
+// hideRareFlags keeps the help short. Hidden flags work.
+func hideRareFlags(flags *pflag.FlagSet) {
+	shown := map[string]bool{"kubeconfig": true, "context": true, "namespace": true}
+	flags.VisitAll(func(flag *pflag.Flag) { flag.Hidden = !shown[flag.Name] })
+}
+
+// command is a command line to suggest to a person: it repeats the flags that chose the cluster and
+// the namespace.
+func (p *program) command(name string, args ...string) string {
+	words := []string{p.name, name}
+	for _, flag := range []string{"kubeconfig", "context", "namespace"} {
+		if given := p.root.PersistentFlags().Lookup(flag); given.Changed {
+			words = append(words, "--"+flag, given.Value.String())
+		}
+	}
+	return strings.Join(append(words, args...), " ")
+}
+
+func (p *program) unknownCommand(name string) error {
+	next := p.name + " --help lists the commands"
+	if near := p.root.SuggestionsFor(name); len(near) > 0 {
+		next = "did you mean: " + p.name + " " + strings.Join(near, ", ") + "?"
+	}
+	return &problem{cause: fmt.Errorf("there is no command %q", name), next: []string{next}}
+}
+
+func (p *program) badFlag(cmd *cobra.Command, err error) error {
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	return usage(cmd, err)
+}
+
+// usage is a problem with how a command was written.
+func usage(cmd *cobra.Command, err error) error {
+	return &problem{cause: err, next: []string{cmd.UseLine(), cmd.CommandPath() + " --help"}}
+}
+
+// one lets a command have exactly one argument; what says which.
+func one(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usage(cmd, fmt.Errorf("%s needs %s, and got %d arguments", cmd.Name(), what, len(args)))
+		}
+		return nil
+	}
+}
+
+// none lets a command have no arguments.
+func none(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(cmd, fmt.Errorf("%s takes no arguments, and got %q", cmd.Name(), args[0]))
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/localcluster"
+)
+
+// cluster is the cluster and the namespace that a command works on.
+type cluster struct {
+	client.WithWatch
+	config    *rest.Config
+	namespace string
+}
+
+// connect finds the cluster that the flags and the kubeconfig name. It makes no request.
+func (p *program) connect() (*cluster, error) {
+	loader := p.flags.ToRawKubeConfigLoader()
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, badKubeconfig(err)
+	}
+	config, err := p.flags.ToRESTConfig()
+	if err != nil {
+		return nil, badKubeconfig(err)
+	}
+	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == clientcmd.ClusterDefaults.Server {
+		return nil, p.noCluster()
+	}
+	config.UserAgent = fmt.Sprintf("berth/%s (%s/%s)", clientVersion(), runtime.GOOS, runtime.GOARCH)
+	config.QPS = -1 // a command makes a few requests; the server has limits of its own
+	config.WarningHandler = rest.NewWarningWriter(p.streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+
+	scheme, mapper, err := kinds()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{WithWatch: c, config: config, namespace: namespace}, nil
+}
+
+// kinds are those that commands work on. They are listed rather than discovered, which would cost every
+// command two requests.
+func kinds() (*kruntime.Scheme, meta.RESTMapper, error) {
+	scheme := kruntime.NewScheme()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, add := range []func(*kruntime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, agents.AddToScheme, extensions.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, nil, err
+		}
+	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+	mapper.Add(agents.GroupVersion.WithKind(agents.SandboxKind), meta.RESTScopeNamespace)
+	for _, kind := range []string{"SandboxClaim", "SandboxWarmPool", "SandboxTemplate"} {
+		mapper.Add(extensions.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	return scheme, mapper, nil
+}
+
+// get reads one object of the namespace.
+func (c *cluster) get(ctx context.Context, name string, into client.Object) error {
+	return c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, into)
+}
+
+func badKubeconfig(err error) error {
+	return &problem{cause: fmt.Errorf("the kubeconfig does not lead to a cluster: %w", err),
+		next: []string{"kubectl config get-contexts shows what it holds", "name another file with --kubeconfig or KUBECONFIG"}}
+}
+
+func (p *program) noCluster() error {
+	next := []string{"name a kubeconfig with --kubeconfig or KUBECONFIG", p.name + " local up starts a cluster on this machine"}
+	if local, err := localcluster.Find(localcluster.Options{}); err == nil {
+		next = []string{"export KUBECONFIG=" + local.Kubeconfig() + " is for the local cluster"}
+	}
+	return &problem{cause: errors.New("no cluster is configured: there is no kubeconfig"), next: next}
+}
