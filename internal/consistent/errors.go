@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -37,16 +38,26 @@ func Again(err error) bool {
 	return errors.As(err, &undecided) || errors.Is(err, ErrGone)
 }
 
-// refused reports whether err proves that a write did not and will not land.
+// refused reports whether err, the answer to a request that was sent once, proves
+// that the write did not and will not land.
 //
-// Everything else leaves the outcome open. client-go sends a request again after
-// a 429 or a 5xx with Retry-After, so a Conflict or AlreadyExists may be the
-// answer to our own first attempt.
+// Everything else leaves the outcome open. A Conflict or AlreadyExists may be the
+// answer to an attempt of ours that landed: an earlier one under the same name, or
+// this one, sent twice by something between us and the server.
 func refused(err error) bool {
 	switch apierrors.ReasonForError(err) {
-	case "Invalid", "Forbidden", "BadRequest", "Unauthorized", "MethodNotAllowed", "NotAcceptable", "RequestEntityTooLarge", "UnsupportedMediaType":
+	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest, metav1.StatusReasonUnauthorized,
+		metav1.StatusReasonMethodNotAllowed, metav1.StatusReasonNotAcceptable, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonUnsupportedMediaType:
+		return true
+	case metav1.StatusReasonNotFound: // no object, which absent tells; or no such resource
 		return true
 	default:
 		return false
 	}
+}
+
+// absent reports whether err proves that there is no object under the name. A 404
+// for the path (the resource is not served, or not yet) proves nothing.
+func absent(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }

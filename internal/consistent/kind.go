@@ -12,6 +12,10 @@
 // attempt) is kept as undecided and settled by a quorum read before anything is
 // read that it could have changed.
 //
+// Evidence must be later than what it settles. Versions say so for writes to an
+// existing object. A create has no version to compare with: only a request that
+// began after the create became undecided settles it.
+//
 // # The order of reads
 //
 // Within one read the overlay's entry is taken before the store's version, and
@@ -43,13 +47,15 @@ type Kind[T client.Object] interface {
 	// named index and whose outcome is still unknown. Call it after By, which
 	// settles those that a live read can settle.
 	Undecided(index, value string) []Attempt[T]
-	// Live reads the object from the server (a quorum read) and feeds the view.
+	// Live reads the object from the server (a quorum read) and feeds the view. It
+	// returns the object found, or a later one if this process wrote to it meanwhile.
 	Live(ctx context.Context, key types.NamespacedName) (T, bool, error)
-	// Create creates obj. If it returns an error for which Again holds, the
-	// object may exist: observe again, and repeat the create under the same name.
+	// Create creates obj, which must have a name and must not be modified afterwards.
+	// If it returns an error for which Again holds, the object may exist: observe
+	// again, and repeat the create under the same name.
 	Create(ctx context.Context, obj T) (T, error)
 	// Patch merges p into base, on the condition that the server still has base's
-	// resourceVersion.
+	// UID and resourceVersion.
 	Patch(ctx context.Context, base T, p Patch) (T, error)
 	// PatchStatus is Patch on the status subresource.
 	PatchStatus(ctx context.Context, base T, p Patch) (T, error)

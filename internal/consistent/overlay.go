@@ -3,45 +3,125 @@
 package consistent
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// entry is what this process knows about one key beyond the store. Entries are
-// replaced, never modified, so that a reader can hold one without a lock.
+// entry is what this process knows about one key beyond the store: the newest
+// object under it, or that it is gone, and the writes nobody knows the outcome of.
+// Entries are replaced, never modified, so that a reader can hold one without a lock.
 type entry[T client.Object] struct {
-	uid   types.UID
-	rv    uint64 // newest version of uid that is known; obj has it if hasObj
-	obj   T
-	has   bool // obj is set
-	dying bool // a delete of uid was accepted
-	gone  bool // uid does not exist any more
+	uid   types.UID // empty if only attempts are known
+	rv    uint64    // newest version of uid that is known
+	obj   T         // uid at rv, unless gone
+	gone  bool      // uid does not exist any more
+	dying *metav1.Time
 	// unknown are the writes to this key whose outcome is not known.
 	unknown []attempt[T]
-	since   time.Time // when the entry first came to be
+
+	since   time.Time // since when the store has been behind rv
+	checked time.Time // when the entry was last known to be worth keeping
+	seen    uint64    // the store's version at that time
+	indexed []indexValue
 }
 
 // attempt is an undecided write.
 type attempt[T client.Object] struct {
 	Attempt[T]
-	uid types.UID // of the base
-	rv  uint64    // of the base
+	uid        types.UID // of the base
+	rv         uint64    // of the base
+	anyVersion bool      // the write was conditional on uid alone
+	recorded   uint64    // the view's count of attempts when it became undecided
+	at         time.Time
 }
 
-// settledBy reports whether the object (uid, rv), read from the server or the
-// store after the attempt was made, proves what became of the attempt. A create
-// is settled by any object under its name, a write by a version that moved on.
-func (a attempt[T]) settledBy(uid types.UID, rv uint64) bool {
-	return a.Verb == VerbCreate || uid != a.uid || rv > a.rv
+// sight is one look at the object under a key.
+type sight struct {
+	uid         types.UID
+	rv          uint64
+	terminating bool
+	// began is the view's count of attempts when the request that saw the object was
+	// sent. It is 0 for the store, which may show the past.
+	began uint64
 }
 
-// empty reports whether the entry says nothing.
-func (e *entry[T]) empty() bool {
-	return !e.has && !e.dying && !e.gone && len(e.unknown) == 0
+func seen(obj client.Object, began uint64) sight {
+	return sight{uid: obj.GetUID(), rv: version(obj.GetResourceVersion()), terminating: obj.GetDeletionTimestamp() != nil, began: began}
+}
+
+// settledBy reports whether s proves what became of the attempt: it landed and s
+// shows it, or it cannot land any more.
+//
+// A create is settled by whatever has its name, if the look began after the create
+// became undecided. A write to an existing object is settled by any later version
+// under the name, no matter when the look began: its precondition fails from then
+// on. A delete without a version can land on a later version too, so nothing
+// settles it but the end of its object.
+func (a attempt[T]) settledBy(s sight) bool {
+	switch {
+	case a.Verb == VerbCreate:
+		return s.began >= a.recorded
+	case a.Verb == VerbDelete && s.uid == a.uid && s.terminating:
+		return true
+	case a.anyVersion && s.uid == a.uid:
+		return false
+	default:
+		return s.rv > a.rv
+	}
+}
+
+// settledByAbsence reports whether a quorum read that began at the given count and
+// found nothing proves what became of the attempt. It does not for a create: the
+// request may still land, and only the same create under the same name tells.
+func (a attempt[T]) settledByAbsence(began uint64) bool {
+	return a.Verb != VerbCreate && began >= a.recorded
+}
+
+// known reports whether the entry says anything about an object.
+func (e *entry[T]) known() bool { return e.uid != "" }
+
+// settle removes the attempts for which settled holds.
+func (e *entry[T]) settle(settled func(attempt[T]) bool) {
+	e.unknown = slices.DeleteFunc(e.unknown, settled)
+}
+
+// show records that obj exists. Replies of concurrent requests arrive out of order;
+// the newest wins, and what is gone stays gone.
+func (e *entry[T]) show(obj T) {
+	uid, rv := obj.GetUID(), version(obj.GetResourceVersion())
+	if rv < e.rv || (e.gone && uid == e.uid) {
+		return
+	}
+	if uid != e.uid {
+		e.dying, e.gone = nil, false
+	}
+	e.uid, e.rv, e.obj = uid, rv, obj
+}
+
+// end records that uid, which existed at version rv, is gone.
+func (e *entry[T]) end(uid types.UID, rv uint64) {
+	if uid != e.uid && rv < e.rv {
+		return // a newer object has the name
+	}
+	var none T
+	e.uid, e.rv, e.obj, e.gone, e.dying = uid, max(rv, e.rv), none, true, nil
+}
+
+// terminating returns obj, with a deletion timestamp if a delete of it was accepted
+// and obj does not show that yet.
+func (e *entry[T]) terminating(obj T) T {
+	if e.dying == nil || obj.GetUID() != e.uid || obj.GetDeletionTimestamp() != nil {
+		return obj
+	}
+	dying := obj.DeepCopyObject().(T)
+	dying.SetDeletionTimestamp(e.dying)
+	return dying
 }
 
 // overlay holds the entries of one kind and finds them by index value. The view
@@ -49,8 +129,13 @@ func (e *entry[T]) empty() bool {
 type overlay[T client.Object] struct {
 	indexes map[string]Index[T]
 	entries map[types.NamespacedName]*entry[T]
-	byIndex map[string]map[string]sets.Set[types.NamespacedName] // index → value → keys
+	byIndex map[indexValue]sets.Set[types.NamespacedName]
+	// removals counts the entries that were removed.
+	removals uint64
 }
+
+// indexValue is one value of one index.
+type indexValue struct{ index, value string }
 
 func newOverlay[T client.Object](indexes map[string]Index[T]) overlay[T] {
 	o := overlay[T]{indexes: indexes}
@@ -59,51 +144,74 @@ func newOverlay[T client.Object](indexes map[string]Index[T]) overlay[T] {
 }
 
 func (o *overlay[T]) clear() {
+	o.removals += uint64(len(o.entries))
 	o.entries = map[types.NamespacedName]*entry[T]{}
-	o.byIndex = map[string]map[string]sets.Set[types.NamespacedName]{}
-	for name := range o.indexes {
-		o.byIndex[name] = map[string]sets.Set[types.NamespacedName]{}
-	}
+	o.byIndex = map[indexValue]sets.Set[types.NamespacedName]{}
 }
 
 // set replaces the entry under key; an entry that says nothing is removed.
 func (o *overlay[T]) set(key types.NamespacedName, next *entry[T]) {
-	if old, ok := o.entries[key]; ok {
-		o.eachValue(old, func(byValue map[string]sets.Set[types.NamespacedName], value string) {
-			byValue[value].Delete(key)
-			if byValue[value].Len() == 0 {
-				delete(byValue, value)
-			}
-		})
-	}
-	if next.empty() {
-		delete(o.entries, key)
+	old := o.entries[key]
+	if !next.known() && len(next.unknown) == 0 {
+		o.remove(key, old)
 		return
 	}
+	o.unindex(key, old)
 	o.entries[key] = next
-	o.eachValue(next, func(byValue map[string]sets.Set[types.NamespacedName], value string) {
-		if byValue[value] == nil {
-			byValue[value] = sets.New[types.NamespacedName]()
+	next.indexed = o.values(next)
+	for _, value := range next.indexed {
+		if o.byIndex[value] == nil {
+			o.byIndex[value] = sets.New[types.NamespacedName]()
 		}
-		byValue[value].Insert(key)
-	})
+		o.byIndex[value].Insert(key)
+	}
 }
 
-// eachValue visits every index value under which the entry may be looked for: that
-// of the kept object, and those before and after each undecided write.
-func (o *overlay[T]) eachValue(e *entry[T], visit func(byValue map[string]sets.Set[types.NamespacedName], value string)) {
-	for name, index := range o.indexes {
-		values := sets.New[string]()
-		if e.has {
-			values.Insert(index(e.obj)...)
-		}
-		for _, a := range e.unknown {
-			values.Insert(a.values(index)...)
-		}
-		for value := range values {
-			visit(o.byIndex[name], value)
+// remove removes old, the entry under key; nil is none.
+func (o *overlay[T]) remove(key types.NamespacedName, old *entry[T]) {
+	if old == nil {
+		return
+	}
+	o.unindex(key, old)
+	delete(o.entries, key)
+	o.removals++
+}
+
+func (o *overlay[T]) unindex(key types.NamespacedName, old *entry[T]) {
+	if old == nil {
+		return
+	}
+	for _, value := range old.indexed {
+		keys := o.byIndex[value]
+		keys.Delete(key)
+		if keys.Len() == 0 {
+			delete(o.byIndex, value)
 		}
 	}
+}
+
+// values are the index values under which the entry may be looked for: those of the
+// known object, and those before and after each undecided write.
+func (o *overlay[T]) values(e *entry[T]) []indexValue {
+	var values []indexValue
+	for name, index := range o.indexes {
+		if e.known() && !e.gone {
+			values = appendValues(values, name, index(e.obj))
+		}
+		for _, a := range e.unknown {
+			values = appendValues(values, name, a.values(index))
+		}
+	}
+	return values
+}
+
+func appendValues(to []indexValue, index string, values []string) []indexValue {
+	for _, value := range values {
+		if v := (indexValue{index, value}); !slices.Contains(to, v) {
+			to = append(to, v)
+		}
+	}
+	return to
 }
 
 // values are the index values of the object before and after the attempt.
@@ -114,8 +222,25 @@ func (a attempt[T]) values(index Index[T]) []string {
 	case VerbDelete:
 		return index(a.Base)
 	default:
-		return append(index(a.Base), index(a.Intended)...)
+		return slices.Concat(index(a.Base), index(a.Intended))
 	}
+}
+
+// withAttempt returns unknown with a in it. A repeat of the same write that an index
+// cannot tell apart replaces the earlier one: what settles it settles both.
+func (o *overlay[T]) withAttempt(unknown []attempt[T], a attempt[T]) []attempt[T] {
+	same := func(b attempt[T]) bool {
+		if a.Verb != b.Verb || a.uid != b.uid || a.rv != b.rv || a.anyVersion != b.anyVersion {
+			return false
+		}
+		for _, index := range o.indexes {
+			if !slices.Equal(a.values(index), b.values(index)) {
+				return false
+			}
+		}
+		return true
+	}
+	return append(slices.DeleteFunc(slices.Clone(unknown), same), a)
 }
 
 // version parses a resourceVersion. Versions of one resource are comparable

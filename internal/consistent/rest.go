@@ -24,10 +24,13 @@ type Server struct {
 }
 
 // restAPI is the API of one namespaced kind over HTTP.
+//
+// Writes are sent once. client-go would send them again after a 429 or a 5xx with
+// Retry-After, and the last answer would hide that an earlier attempt landed: a
+// quota, for one, refuses the repeat of the create that used it up.
 type restAPI[T client.Object] struct {
 	client   rest.Interface
 	resource string
-	params   runtime.ParameterCodec
 }
 
 // NewAPI returns the API of the namespaced kind gvk, served as the plural resource.
@@ -36,7 +39,7 @@ func NewAPI[T client.Object](server Server, gvk schema.GroupVersionKind, resourc
 	if err != nil {
 		return nil, err
 	}
-	return &restAPI[T]{client: c, resource: resource, params: runtime.NewParameterCodec(server.Scheme)}, nil
+	return &restAPI[T]{client: c, resource: resource}, nil
 }
 
 func (a *restAPI[T]) Get(ctx context.Context, key types.NamespacedName) (T, error) {
@@ -45,11 +48,11 @@ func (a *restAPI[T]) Get(ctx context.Context, key types.NamespacedName) (T, erro
 }
 
 func (a *restAPI[T]) Create(ctx context.Context, obj T) (T, error) {
-	return into[T](a.client.Post().Namespace(obj.GetNamespace()).Resource(a.resource).Body(obj).Do(ctx))
+	return into[T](a.client.Post().MaxRetries(0).Namespace(obj.GetNamespace()).Resource(a.resource).Body(obj).Do(ctx))
 }
 
 func (a *restAPI[T]) Patch(ctx context.Context, key types.NamespacedName, subresource string, body []byte) (T, error) {
-	request := a.client.Patch(types.MergePatchType).Namespace(key.Namespace).Resource(a.resource).Name(key.Name)
+	request := a.client.Patch(types.MergePatchType).MaxRetries(0).Namespace(key.Namespace).Resource(a.resource).Name(key.Name)
 	if subresource != "" {
 		request = request.SubResource(subresource)
 	}
@@ -67,7 +70,7 @@ func (a *restAPI[T]) Delete(ctx context.Context, key types.NamespacedName, condi
 	}
 	options.PropagationPolicy = &propagation
 	var none T
-	reply, err := a.client.Delete().Namespace(key.Namespace).Resource(a.resource).Name(key.Name).Body(&options).Do(ctx).Get()
+	reply, err := a.client.Delete().MaxRetries(0).Namespace(key.Namespace).Resource(a.resource).Name(key.Name).Body(&options).Do(ctx).Get()
 	if err != nil {
 		return none, false, err
 	}

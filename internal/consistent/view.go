@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Options are what a View is made of. Every field but Transform is required.
+// Options are what a View is made of. Every field but Indexes and Transform is
+// required.
 type Options[T client.Object] struct {
 	// Name is the resource in errors and metrics, such as "sandboxes".
 	Name  string
@@ -32,7 +32,8 @@ type Options[T client.Object] struct {
 	Transform func(T) T
 }
 
-// View is the consistent view of one kind.
+// View is the consistent view of one kind. It may be used once the informer's store
+// has synced.
 type View[T client.Object] struct {
 	name      string
 	api       API[T]
@@ -41,9 +42,12 @@ type View[T client.Object] struct {
 	indexes   map[string]Index[T]
 	transform func(T) T
 
-	mu      sync.Mutex
-	overlay overlay[T]
-	highest uint64 // highest store version seen
+	mu       sync.Mutex
+	overlay  overlay[T]
+	attempts uint64                 // how many writes have ever become undecided
+	highest  uint64                 // store version at the last sweep
+	lagging  bool                   // the last sweep found an entry older than maxAge
+	reread   []types.NamespacedName // what the overlay held when the store went back in time
 }
 
 var _ Kind[client.Object] = (*View[client.Object])(nil)
@@ -59,34 +63,51 @@ func New[T client.Object](o Options[T]) *View[T] {
 
 // Get implements Kind.
 func (v *View[T]) Get(ctx context.Context, key types.NamespacedName) (T, bool, error) {
-	if err := v.settle(ctx, key); err != nil {
-		var none T
-		return none, false, err
+	e, _ := v.entry(key)
+	if e != nil && len(e.unknown) > 0 {
+		if err := v.settle(ctx, key); err != nil {
+			var none T
+			return none, false, err
+		}
+		e, _ = v.entry(key)
 	}
-	obj, ok := v.read(key)
+	obj, ok := v.joined(e, key)
 	return obj, ok, nil
 }
 
 // By implements Kind.
 func (v *View[T]) By(ctx context.Context, index, value string) ([]T, error) {
-	written := v.keysBy(index, value)
-	for _, key := range written {
+	at := indexValue{index, value}
+	for _, key := range v.undecided(at) {
 		if err := v.settle(ctx, key); err != nil {
 			return nil, err
 		}
 	}
-	return v.list(index, value, written), nil
+	return v.list(at), nil
 }
 
-// list joins what the store has under value with the written keys.
-func (v *View[T]) list(index, value string, written []types.NamespacedName) []T {
-	keys := sets.New(written...)
-	for _, item := range v.store.ByIndex(index, value) {
-		keys.Insert(client.ObjectKeyFromObject(item.(T)))
+// Peek implements Kind. It makes no request: an undecided write shows as the object
+// was before it.
+func (v *View[T]) Peek(index, value string) []T {
+	v.mustHave(index)
+	return v.list(indexValue{index, value})
+}
+
+// list returns what By does, with the undecided writes left aside.
+func (v *View[T]) list(at indexValue) []T {
+	// The overlay's keys come before the store's hits, for the same reason as the
+	// entry before the item.
+	written, removals := v.written(at)
+	hits := v.store.ByIndex(at.index, at.value)
+	found := make([]T, 0, len(hits)+len(written))
+	overlaid := v.overlaid(hits, removals)
+	for _, item := range hits {
+		if obj := item.(T); !overlaid.Has(client.ObjectKeyFromObject(obj)) {
+			found = append(found, obj)
+		}
 	}
-	found := make([]T, 0, keys.Len())
-	for key := range keys {
-		if obj, ok := v.read(key); ok && slices.Contains(v.indexes[index](obj), value) {
+	for key := range overlaid.Insert(written...) {
+		if obj, ok := v.read(key); ok && slices.Contains(v.indexes[at.index](obj), at.value) {
 			found = append(found, obj)
 		}
 	}
@@ -94,20 +115,71 @@ func (v *View[T]) list(index, value string, written []types.NamespacedName) []T 
 	return found
 }
 
+// undecided returns the keys under at with undecided writes, in a stable order.
+func (v *View[T]) undecided(at indexValue) []types.NamespacedName {
+	v.mustHave(at.index)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var keys []types.NamespacedName
+	for key := range v.overlay.byIndex[at] {
+		if len(v.overlay.entries[key].unknown) > 0 {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, compareKeys)
+	return keys
+}
+
+// mustHave panics if there is no such index: a fault of the program.
+func (v *View[T]) mustHave(index string) {
+	if _, ok := v.indexes[index]; !ok {
+		panic(fmt.Sprintf("%s has no index %q", v.name, index))
+	}
+}
+
+// written returns the keys whose entries may matter to at, and the overlay's count
+// of removals.
+func (v *View[T]) written(at indexValue) ([]types.NamespacedName, uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.overlay.byIndex[at].UnsortedList(), v.overlay.removals
+}
+
+// overlaid returns the keys of those hits that must be joined with an entry. The
+// hits were read from the store when the overlay had made the given count of
+// removals: a hit without an entry now had none then, unless one was removed since.
+func (v *View[T]) overlaid(hits []any, removals uint64) sets.Set[types.NamespacedName] {
+	keys := sets.New[types.NamespacedName]()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := v.overlay.removals != removals
+	if !all && len(v.overlay.entries) == 0 {
+		return keys
+	}
+	for _, item := range hits {
+		key := client.ObjectKeyFromObject(item.(T))
+		if all || v.overlay.entries[key] != nil {
+			keys.Insert(key)
+		}
+	}
+	return keys
+}
+
 // byAge orders objects by creation time, then by name.
 func byAge[T client.Object](a, b T) int {
-	return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), strings.Compare(a.GetName(), b.GetName()))
+	return cmp.Or(
+		a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),
+		strings.Compare(a.GetName(), b.GetName()),
+		strings.Compare(a.GetNamespace(), b.GetNamespace()),
+	)
 }
 
 // Undecided implements Kind.
 func (v *View[T]) Undecided(index, value string) []Attempt[T] {
 	var found []Attempt[T]
-	keys := v.keysBy(index, value)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, key := range keys {
-		e, ok := v.overlay.entries[key]
-		if !ok {
+	for _, key := range v.undecided(indexValue{index, value}) {
+		e, _ := v.entry(key)
+		if e == nil {
 			continue
 		}
 		for _, a := range e.unknown {
@@ -122,168 +194,152 @@ func (v *View[T]) Undecided(index, value string) []Attempt[T] {
 // Live implements Kind.
 func (v *View[T]) Live(ctx context.Context, key types.NamespacedName) (T, bool, error) {
 	var none T
-	// What is known before the read starts is what a NotFound disproves; an object
-	// the store learns of later is newer than the reply.
-	asked := v.entry(key)
-	before, known := v.read(key)
+	// Only what is known before the read starts is disproved when it finds nothing:
+	// an object that the store shows later may have been created since.
+	e, began := v.entry(key)
+	before, known := v.joined(e, key)
 	obj, err := v.api.Get(ctx, key)
-	if apierrors.IsNotFound(err) {
-		if known {
-			v.keepGone(key, before.GetUID(), version(before.GetResourceVersion()))
-		}
-		v.settleAbsent(key, asked)
+	if absent(err) {
+		v.change(key, func(e *entry[T]) {
+			e.settle(func(a attempt[T]) bool { return a.settledByAbsence(began) })
+			if known {
+				e.end(before.GetUID(), version(before.GetResourceVersion()))
+			}
+		})
 		return none, false, nil
 	}
 	if err != nil {
 		return none, false, fmt.Errorf("read %s %s: %w", v.name, key, err)
 	}
-	return v.keep(obj), true, nil
+	v.keep(obj, began)
+	// A write of this process may have been answered while the read was under way.
+	shown, ok := v.read(key)
+	return shown, ok, nil
 }
 
-// settleAbsent settles the writes to existing objects that were undecided when a
-// live read that found nothing began. A create is not settled by absence: the
-// request may still land.
-func (v *View[T]) settleAbsent(key types.NamespacedName, asked *entry[T]) {
-	if asked == nil || len(asked.unknown) == 0 {
-		return
-	}
-	v.change(key, func(e *entry[T]) {
-		e.unknown = slices.DeleteFunc(e.unknown, func(a attempt[T]) bool {
-			return a.Verb != VerbCreate && slices.ContainsFunc(asked.unknown, func(b attempt[T]) bool { return a.uid == b.uid })
-		})
-	})
-}
-
-// keysBy returns the keys whose entries may matter to value in the named index, in
-// a stable order.
-func (v *View[T]) keysBy(index, value string) []types.NamespacedName {
+// entry returns the entry under key, nil if there is none, and the number of
+// attempts so far, which tells what a request that starts now can settle.
+func (v *View[T]) entry(key types.NamespacedName) (*entry[T], uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	byValue, ok := v.overlay.byIndex[index]
-	if !ok {
-		panic(fmt.Sprintf("%s has no index %q", v.name, index))
-	}
-	keys := byValue[value].UnsortedList()
-	slices.SortFunc(keys, compareKeys)
-	return keys
+	return v.overlay.entries[key], v.attempts
 }
 
-func (v *View[T]) entry(key types.NamespacedName) *entry[T] {
+// began returns the number of attempts so far.
+func (v *View[T]) began() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.overlay.entries[key]
+	return v.attempts
 }
 
-// read joins entry and store for one key. The order of the three reads is what
-// makes it correct; see the package comment.
+// read returns the object under key.
 func (v *View[T]) read(key types.NamespacedName) (T, bool) {
-	e := v.entry(key)
+	e, _ := v.entry(key)
+	return v.joined(e, key)
+}
+
+// joined joins an entry that was read before with the store. The order of the three
+// reads, entry, version, item, is what makes it correct; see the package comment.
+func (v *View[T]) joined(e *entry[T], key types.NamespacedName) (T, bool) {
 	s := v.store.Version()
-	item, ok := v.store.Get(key)
-	var stored T
-	if ok {
-		stored = item.(T)
-	}
+	stored, ok := v.stored(key)
 	return join(e, s, stored, ok)
 }
 
-// join decides between what the process wrote and what the store shows.
+func (v *View[T]) stored(key types.NamespacedName) (T, bool) {
+	item, ok := v.store.Get(key)
+	if !ok {
+		var none T
+		return none, false
+	}
+	return item.(T), true
+}
+
+// join decides between what the process knows and what the store, at version s,
+// shows.
 func join[T client.Object](e *entry[T], s uint64, stored T, inStore bool) (T, bool) {
 	var none T
-	if e == nil || (!e.has && !e.dying && !e.gone) {
+	switch {
+	case e == nil || !e.known():
 		return stored, inStore
-	}
-	if !inStore {
-		if !e.has || e.gone || s >= e.rv {
-			return none, false
-		}
+	case inStore && stored.GetUID() == e.uid && e.gone:
+		return none, false
+	case inStore && version(stored.GetResourceVersion()) >= e.rv:
+		return e.terminating(stored), true
+	case e.gone: // the store shows nothing, or what had the name before
+		return none, false
+	case !inStore && s >= e.rv: // the store has seen it come and go
+		return none, false
+	default:
 		return e.terminating(e.obj), true
 	}
-	if stored.GetUID() == e.uid && e.gone {
-		return none, false
-	}
-	if version(stored.GetResourceVersion()) >= e.rv || !e.has {
-		return e.terminating(stored), true
-	}
-	if e.gone {
-		return none, false
-	}
-	return e.terminating(e.obj), true
 }
 
-// terminating shows obj with a deletion timestamp if a delete of it was accepted
-// and obj does not show that yet.
-func (e *entry[T]) terminating(obj T) T {
-	if !e.dying || obj.GetUID() != e.uid || obj.GetDeletionTimestamp() != nil {
-		return obj
-	}
-	dying := obj.DeepCopyObject().(T)
-	at := metav1.NewTime(e.since)
-	dying.SetDeletionTimestamp(&at)
-	return dying
-}
-
-// change replaces the entry under key by what edit makes of a copy of it.
+// change replaces the entry under key by what edit makes of a copy of it. The store
+// is never read under the lock: it may be slow, and the simulator stops there.
 func (v *View[T]) change(key types.NamespacedName, edit func(*entry[T])) {
+	now, s := v.clock.Now(), v.store.Version()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	next := entry[T]{since: v.clock.Now()}
-	if old := v.overlay.entries[key]; old != nil {
+	var next entry[T]
+	old := v.overlay.entries[key]
+	if old != nil {
 		next = *old
 		next.unknown = slices.Clone(old.unknown)
 	}
 	edit(&next)
+	if old == nil || s >= old.rv { // the store was not behind until now
+		next.since = now
+	}
+	if old == nil || next.uid != old.uid || next.rv != old.rv {
+		next.checked, next.seen = now, s
+	}
 	v.overlay.set(key, &next)
 }
 
-// keep records an object from the server's reply and returns it as the view shows
-// it. Replies of concurrent writers arrive out of order; the newest wins.
-func (v *View[T]) keep(obj T) T {
+// keep records an object from a reply to a request that was sent when the view had
+// counted began attempts, and returns it as the informer would store it.
+func (v *View[T]) keep(obj T, began uint64) T {
 	obj = v.transform(obj)
-	s, now := v.store.Version(), v.clock.Now()
+	s := v.store.Version()
 	v.change(client.ObjectKeyFromObject(obj), func(e *entry[T]) {
-		if s >= e.rv { // the store had caught up: the wait starts anew
-			e.since = now
+		saw := seen(obj, began)
+		e.settle(func(a attempt[T]) bool { return a.settledBy(saw) })
+		if !e.known() && s >= saw.rv {
+			return // the store is already there
 		}
-		e.keep(obj)
+		e.show(obj)
 	})
 	return obj
 }
 
-func (e *entry[T]) keep(obj T) {
-	uid, rv := obj.GetUID(), version(obj.GetResourceVersion())
-	e.unknown = slices.DeleteFunc(e.unknown, func(a attempt[T]) bool { return a.settledBy(uid, rv) })
-	if rv < e.rv || (e.gone && uid == e.uid) {
-		return
-	}
-	if uid != e.uid {
-		e.dying, e.gone = false, false
-	}
-	e.uid, e.rv, e.obj, e.has = uid, rv, obj, true
-}
-
-// keepGone records that uid, known at version rv, does not exist.
-func (v *View[T]) keepGone(key types.NamespacedName, uid types.UID, rv uint64) {
-	v.change(key, func(e *entry[T]) {
-		e.unknown = slices.DeleteFunc(e.unknown, func(a attempt[T]) bool { return a.Verb != VerbCreate && a.uid == uid })
-		if e.uid != uid && e.rv > rv {
-			return // a newer object has the name
+// keepDying records that a delete of obj was accepted.
+func (v *View[T]) keepDying(obj T) {
+	uid := obj.GetUID()
+	at := metav1.NewTime(v.clock.Now()).Rfc3339Copy()
+	v.change(client.ObjectKeyFromObject(obj), func(e *entry[T]) {
+		e.settle(func(a attempt[T]) bool { return a.Verb == VerbDelete && a.uid == uid })
+		e.show(obj)
+		if e.uid == uid && !e.gone && e.dying == nil {
+			e.dying = &at
 		}
-		var none T
-		*e = entry[T]{uid: uid, rv: max(rv, e.rv), obj: none, gone: true, unknown: e.unknown, since: e.since}
 	})
 }
 
-// keepDying records that a delete of uid, known at version rv, was accepted.
-func (v *View[T]) keepDying(key types.NamespacedName, uid types.UID, rv uint64) {
+// keepGone records that the object an attempt was made on does not exist.
+func (v *View[T]) keepGone(key types.NamespacedName, a attempt[T]) {
 	v.change(key, func(e *entry[T]) {
-		e.unknown = slices.DeleteFunc(e.unknown, func(a attempt[T]) bool { return a.Verb == VerbDelete && a.uid == uid })
-		if e.uid != uid {
-			if e.rv > rv {
-				return // a newer object has the name
-			}
-			*e = entry[T]{uid: uid, rv: rv, unknown: e.unknown, since: e.since}
-		}
-		e.dying = true
+		e.settle(func(b attempt[T]) bool { return b.Verb != VerbCreate && b.uid == a.uid })
+		e.end(a.uid, a.rv)
+	})
+}
+
+// keepUndecided records an attempt.
+func (v *View[T]) keepUndecided(key types.NamespacedName, a attempt[T]) {
+	a.at = v.clock.Now()
+	v.change(key, func(e *entry[T]) {
+		v.attempts++
+		a.recorded = v.attempts
+		e.unknown = v.overlay.withAttempt(e.unknown, a)
 	})
 }

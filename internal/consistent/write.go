@@ -5,11 +5,12 @@ package consistent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -17,12 +18,16 @@ import (
 // Create implements Kind.
 func (v *View[T]) Create(ctx context.Context, obj T) (T, error) {
 	key := client.ObjectKeyFromObject(obj)
+	if key.Name == "" {
+		return obj, fmt.Errorf("create %s in %s: %w", v.name, key.Namespace, errNoName)
+	}
 	if err := v.admit(); err != nil {
 		return obj, err
 	}
+	began := v.began()
 	created, err := v.api.Create(ctx, obj)
 	if err == nil {
-		return v.keep(created), nil
+		return v.keep(created, began), nil
 	}
 	return obj, v.failed(key, attempt[T]{Attempt: Attempt[T]{Verb: VerbCreate, Intended: obj}}, err)
 }
@@ -39,6 +44,10 @@ func (v *View[T]) PatchStatus(ctx context.Context, base T, p Patch) (T, error) {
 
 func (v *View[T]) patch(ctx context.Context, base T, p Patch, subresource string) (T, error) {
 	key := client.ObjectKeyFromObject(base)
+	a, err := attemptOn(VerbPatch, base)
+	if err != nil {
+		return base, fmt.Errorf("patch %s %s: %w", v.name, key, err)
+	}
 	body, err := conditional(base, p)
 	if err != nil {
 		return base, fmt.Errorf("patch %s %s: %w", v.name, key, err)
@@ -46,100 +55,106 @@ func (v *View[T]) patch(ctx context.Context, base T, p Patch, subresource string
 	if err := v.admit(); err != nil {
 		return base, err
 	}
+	began := v.began()
 	patched, err := v.api.Patch(ctx, key, subresource, body)
 	if err == nil {
-		return v.keep(patched), nil
+		return v.keep(patched, began), nil
 	}
-	intended, mergeErr := merged(base, body)
-	if mergeErr != nil {
-		return base, fmt.Errorf("patch %s %s: %w", v.name, key, mergeErr)
+	if !refused(err) {
+		a.Intended = merged(base, body)
 	}
-	return base, v.failed(key, attemptOn(base, Attempt[T]{Verb: VerbPatch, Base: base, Intended: intended}), err)
+	return base, v.failed(key, a, err)
 }
 
 // Delete implements Kind.
 func (v *View[T]) Delete(ctx context.Context, obj T, when Precondition) error {
 	key := client.ObjectKeyFromObject(obj)
+	a, err := attemptOn(VerbDelete, obj)
+	if err != nil {
+		return fmt.Errorf("delete %s %s: %w", v.name, key, err)
+	}
 	if err := v.admit(); err != nil {
 		return err
 	}
 	condition := DeleteCondition{UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Foreground: when.Foreground}
 	if when.AnyVersion {
-		condition.ResourceVersion = ""
+		condition.ResourceVersion, a.anyVersion = "", true
 	}
 	reply, hasReply, err := v.api.Delete(ctx, key, condition)
 	if err != nil {
-		return v.failed(key, attemptOn(obj, Attempt[T]{Verb: VerbDelete, Base: obj}), err)
+		return v.failed(key, a, err)
 	}
 	if hasReply && reply.GetUID() == obj.GetUID() && reply.GetDeletionTimestamp() != nil {
-		v.keep(reply)
+		obj = v.transform(reply)
 	}
-	v.keepDying(key, obj.GetUID(), version(obj.GetResourceVersion()))
+	v.keepDying(obj)
 	return nil
 }
 
-func attemptOn[T client.Object](base T, a Attempt[T]) attempt[T] {
-	return attempt[T]{Attempt: a, uid: base.GetUID(), rv: version(base.GetResourceVersion())}
+// Writes that the server could not check against what they were decided on.
+var (
+	errNoName      = errors.New("a create needs a name of its own, or its repeat could not be told from another")
+	errNoCondition = errors.New("the object has no UID or no resourceVersion to be conditional on")
+)
+
+// attemptOn is a write to base, which must be conditional.
+func attemptOn[T client.Object](verb Verb, base T) (attempt[T], error) {
+	if base.GetUID() == "" || base.GetResourceVersion() == "" {
+		return attempt[T]{}, errNoCondition
+	}
+	return attempt[T]{Attempt: Attempt[T]{Verb: verb, Base: base}, uid: base.GetUID(), rv: version(base.GetResourceVersion())}, nil
 }
 
 // failed records what a failed write may have done, and returns the error for the
 // caller.
 func (v *View[T]) failed(key types.NamespacedName, a attempt[T], err error) error {
 	switch {
+	case absent(err) && a.Verb != VerbCreate:
+		v.keepGone(key, a)
+		return fmt.Errorf("%s %s %s: %w", a.Verb, v.name, key, ErrGone)
 	case refused(err):
 		return fmt.Errorf("%s %s %s: %w", a.Verb, v.name, key, err)
-	case apierrors.IsNotFound(err) && a.Verb != VerbCreate:
-		v.keepGone(key, a.uid, a.rv)
-		return fmt.Errorf("%s %s %s: %w", a.Verb, v.name, key, ErrGone)
-	case apierrors.IsNotFound(err): // the namespace does not exist
-		return fmt.Errorf("%s %s %s: %w", a.Verb, v.name, key, err)
 	}
-	v.change(key, func(e *entry[T]) { e.addUnknown(a) })
+	v.keepUndecided(key, a)
 	return &UndecidedError{Verb: a.Verb, Key: key, Err: err}
-}
-
-// addUnknown records an attempt. A repeat of the same write replaces the earlier
-// one: both are settled by the same facts.
-func (e *entry[T]) addUnknown(a attempt[T]) {
-	for i, old := range e.unknown {
-		if old.Verb == a.Verb && old.uid == a.uid && old.rv == a.rv && a.Verb != VerbPatch {
-			e.unknown[i] = a
-			return
-		}
-	}
-	e.unknown = append(e.unknown, a)
 }
 
 // conditional adds the UID and resourceVersion of base to a merge patch.
 func conditional[T client.Object](base T, p Patch) ([]byte, error) {
 	body := make(map[string]any, len(p)+1)
-	for k, value := range p {
-		body[k] = value
-	}
+	maps.Copy(body, p)
 	metadata := map[string]any{}
-	if given, ok := p["metadata"].(map[string]any); ok {
-		for k, value := range given {
-			metadata[k] = value
-		}
+	switch given := p["metadata"].(type) {
+	case nil:
+	case Patch:
+		maps.Copy(metadata, given)
+	case map[string]any:
+		maps.Copy(metadata, given)
+	default:
+		return nil, fmt.Errorf("metadata of a patch must be a map of keys, not %T", given)
 	}
-	metadata["uid"] = string(base.GetUID())
+	metadata["uid"] = base.GetUID()
 	metadata["resourceVersion"] = base.GetResourceVersion()
 	body["metadata"] = metadata
 	return json.Marshal(body)
 }
 
-// merged is base as it is after the merge patch.
-func merged[T client.Object](base T, body []byte) (T, error) {
-	next := newLike(base)
+// merged is base as it is after the merge patch; base itself if the patch does not
+// fit its type, which no server would accept either.
+func merged[T client.Object](base T, body []byte) T {
 	before, err := json.Marshal(base)
 	if err != nil {
-		return next, err
+		return base
 	}
 	after, err := jsonpatch.MergePatch(before, body)
 	if err != nil {
-		return next, err
+		return base
 	}
-	return next, json.Unmarshal(after, next)
+	next := newLike(base)
+	if err := json.Unmarshal(after, next); err != nil {
+		return base
+	}
+	return next
 }
 
 // newLike returns an empty object of obj's type.
