@@ -23,6 +23,10 @@ import (
 // ErrNotLeading is the error of a request that the fence refused. It was not sent.
 var ErrNotLeading = errors.New("this process does not hold the lease: nothing is written")
 
+// errTermEnded is the error of a request that was under way when the fence closed. It
+// may have been sent.
+var errTermEnded = errors.New("this process ceased to hold the lease before the request was answered")
+
 // Fence refuses requests that change something unless the lease was renewed
 // recently.
 type Fence struct {
@@ -97,7 +101,7 @@ func (t *fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	// A request can wait below for a connection, or be sent a second time there. It
 	// ends with the term it began in.
-	ctx, cancel := context.WithTimeoutCause(request.Context(), left, ErrNotLeading)
+	ctx, cancel := context.WithTimeoutCause(request.Context(), left, errTermEnded)
 	response, err := t.next.RoundTrip(request.WithContext(ctx))
 	if err != nil {
 		cancel()

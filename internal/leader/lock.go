@@ -40,7 +40,7 @@ func NewLock(config *rest.Config, namespace string, timeout time.Duration, fence
 	if err != nil {
 		return nil, err
 	}
-	config = rest.AddUserAgent(config, "leader-election")
+	config = rest.CopyConfig(config)
 	config.Timeout = timeout
 	client, err := coordinationclient.NewForConfig(config)
 	if err != nil {

@@ -9,23 +9,37 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/kinds"
 )
 
-// writeTimeout is how long a request other than a watch may take. The server ends
+// requestTimeout is how long a request other than a watch may take. The server ends
 // requests of its own accord only after a minute.
-const writeTimeout = 30 * time.Second
+const requestTimeout = 30 * time.Second
 
 // ownConnection returns a client that shares its HTTP/2 connection with no other. A
 // server serves only so many requests on one (mostly 100), and what waits behind a
 // burst of others is late. purpose is the last part of its user agent.
 func ownConnection(config *rest.Config, purpose string, timeout time.Duration) (*http.Client, error) {
-	config = rest.AddUserAgent(config, purpose)
+	config = named(config, purpose)
 	config.Timeout = timeout
 	// client-go shares connections among configurations that are alike. One with a
 	// dialer of its own is like no other.
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	return rest.HTTPClientFor(config)
+}
+
+// named returns a copy of config whose user agent ends in purpose.
+func named(config *rest.Config, purpose string) *rest.Config {
+	config = rest.CopyConfig(config)
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	config.UserAgent += "/" + purpose
+	return config
 }
 
 // connections is a transport that gives every controller a connection of its own,
@@ -49,7 +63,7 @@ func newConnections(config *rest.Config) (*connections, error) {
 // add opens a connection for the controller of that name. Its user agent ends in the
 // name.
 func (c *connections) add(controller string) error {
-	client, err := ownConnection(c.config, controller, writeTimeout)
+	client, err := ownConnection(c.config, controller, requestTimeout)
 	if err != nil {
 		return err
 	}
@@ -61,7 +75,7 @@ func (c *connections) add(controller string) error {
 
 // client returns the client whose requests go by their context.
 func (c *connections) client() *http.Client {
-	return &http.Client{Transport: c, Timeout: writeTimeout}
+	return &http.Client{Transport: c, Timeout: requestTimeout}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -82,4 +96,15 @@ type controllerKey struct{}
 
 func onBehalfOf(ctx context.Context, controller string) context.Context {
 	return context.WithValue(ctx, controllerKey{}, controller)
+}
+
+// WholePods returns a reader of pods as the server has them; the views keep only a
+// part of each.
+func WholePods(server *rest.Config) (consistent.API[*corev1.Pod], error) {
+	reads, err := ownConnection(server, "whole-pods", requestTimeout)
+	if err != nil {
+		return nil, err
+	}
+	pods := kinds.Pods()
+	return consistent.NewAPI[*corev1.Pod](consistent.Server{Config: server, HTTP: reads, Scheme: Scheme()}, pods.GVK, pods.Resource)
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -25,6 +26,7 @@ import (
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berthdev/berth/internal/control"
 	"github.com/berthdev/berth/internal/kinds"
@@ -82,6 +84,7 @@ type Manager struct {
 	manager  ctrlmanager.Manager
 	stores   []store
 	registry prometheus.Registerer
+	queues   queues
 	checked  chan struct{} // closed once the views can be trusted
 }
 
@@ -131,7 +134,7 @@ func New(server *rest.Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	m := &Manager{manager: inner, registry: o.Registry, checked: make(chan struct{})}
+	m := &Manager{manager: inner, registry: o.Registry, queues: queues{byName: map[string]workqueue.TypedRateLimitingInterface[reconcile.Request]{}}, checked: make(chan struct{})}
 	if err := m.build(server, o); err != nil {
 		return nil, err
 	}
@@ -146,7 +149,7 @@ func newLock(config *rest.Config, namespace string, fence *leader.Fence) (resour
 		}
 		namespace = found
 	}
-	return leader.NewLock(config, namespace, RenewDeadline/2, fence)
+	return leader.NewLock(named(config, "leader-election"), namespace, RenewDeadline/2, fence)
 }
 
 func (m *Manager) build(server *rest.Config, o Options) error {
@@ -162,7 +165,7 @@ func (m *Manager) build(server *rest.Config, o Options) error {
 		return err
 	}
 	for _, c := range o.Controllers {
-		environment := newEnvironment(m.manager.GetEventRecorder(c.Events))
+		environment := newEnvironment(m.manager.GetEventRecorder(c.Events), m.queues.wake)
 		if err := m.run(c.New(environment, views), c.Workers, connections); err != nil {
 			return err
 		}

@@ -207,4 +207,3 @@ func (m *Manager) Requests(t testing.TB, controller string, during func()) []loc
 	t.Helper()
 	return clustertest.Requests(t, m.cluster, m.UserAgent(controller), during)
 }
-
