@@ -115,6 +115,17 @@ const (
 	MessagePodNotReady = "Pod is Running but not Ready"
 	// MessagePodWithoutIP goes with ReasonDependenciesNotReady.
 	MessagePodWithoutIP = "Pod is Ready but has no podIPs yet"
+	// MessagePodGoing goes with ReasonDependenciesNotReady while the next pod waits for the old one to go.
+	MessagePodGoing = "Pod is terminating"
+	// MessagePodStuckFormat goes with ReasonDependenciesNotReady when a pod stays past its
+	// grace period; its argument is the node's name.
+	MessagePodStuckFormat = "Pod is terminating, and its grace period is over; node %q has not said that the pod stopped"
+	// MessagePodHeldFormat is MessagePodStuckFormat for a pod that something else keeps;
+	// its argument is the pod's finalizers.
+	MessagePodHeldFormat = "Pod is terminating, and its grace period is over; finalizers keep it: %s"
+	// MessageEarlierPodGoing goes with ReasonDependenciesNotReady when the pod of an
+	// earlier Sandbox of the same name is still there.
+	MessageEarlierPodGoing = "Pod of an earlier Sandbox of this name is terminating"
 	// MessagePodReady goes with ReasonDependenciesReady.
 	MessagePodReady = "Pod is Ready"
 
@@ -122,6 +133,15 @@ const (
 	MessageServiceExistsSuffix = "; Service Exists"
 	// MessageServiceMissingSuffix follows the pod's message when a Service is wanted and missing.
 	MessageServiceMissingSuffix = "; Service does not exist"
+
+	// MessagePodUpToDate goes with ReasonUpToDate.
+	MessagePodUpToDate = "Pod is of the current podTemplate"
+	// MessageNextPodUpToDate goes with ReasonUpToDate while there is no pod.
+	MessageNextPodUpToDate = "The next Pod will be of the current podTemplate"
+	// MessageSpecChangedFormat goes with ReasonSpecChanged; its argument is what differs.
+	MessageSpecChangedFormat = "The running Pod differs from podTemplate in %s; it stays as it is until it is deleted"
+	// MessageMetadataAppliedFormat goes with ReasonMetadataAppliedInPlace; its argument is what changed.
+	MessageMetadataAppliedFormat = "%s changed on the running Pod, whose processes may not have noticed"
 
 	// MessageMultiplePodsFormat goes with ReasonMultiplePods; its argument is the number of pods.
 	MessageMultiplePodsFormat = "multiple Pods (%d) are controlled by this Sandbox; refusing to choose or create a Pod"

@@ -4,6 +4,7 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // OperatingMode says whether a Sandbox has a pod.
@@ -117,6 +118,10 @@ type PodFailures struct {
 	// LastFailureTime is when the last of them was seen to have failed.
 	// +optional
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
+
+	// LastPodUID is the UID of the last of them, so that none is counted twice.
+	// +optional
+	LastPodUID types.UID `json:"lastPodUID,omitempty"`
 }
 
 // SandboxStatus is what was last observed of a Sandbox.
