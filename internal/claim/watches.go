@@ -99,18 +99,13 @@ func matters(old, current *agents.Sandbox) bool {
 		return true
 	}
 	return old.UID != current.UID ||
-		!sameController(old, current) ||
+		control.ControllerUID(old) != control.ControllerUID(current) ||
 		(old.DeletionTimestamp == nil) != (current.DeletionTimestamp == nil) ||
 		!slices.Equal(old.Status.PodIPs, current.Status.PodIPs) ||
 		old.Annotations[agents.AnnotationClaimMetadata] != current.Annotations[agents.AnnotationClaimMetadata] ||
 		old.Generation != current.Generation ||
 		!sameCondition(old, current, agents.ConditionReady) ||
 		!sameCondition(old, current, agents.ConditionFinished)
-}
-
-func sameController(old, current *agents.Sandbox) bool {
-	was, is := controllerUID(old), controllerUID(current)
-	return was == is
 }
 
 func sameCondition(old, current *agents.Sandbox, kind string) bool {

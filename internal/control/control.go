@@ -72,8 +72,15 @@ type Environment struct {
 // IsControlledBy reports whether the controller of obj is the object with the given
 // UID. Ownership is a UID; names, labels and annotations are no evidence.
 func IsControlledBy(obj client.Object, uid types.UID) bool {
-	ref := metav1.GetControllerOfNoCopy(obj)
-	return ref != nil && ref.UID == uid
+	return uid != "" && ControllerUID(obj) == uid
+}
+
+// ControllerUID returns the UID of the controller of obj, or nothing.
+func ControllerUID(obj client.Object) types.UID {
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		return ref.UID
+	}
+	return ""
 }
 
 // ControllerOf returns the controller reference of obj if it is of the given group

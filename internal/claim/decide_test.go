@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/template"
+)
+
+var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+func newClaim(edits ...func(*extensions.SandboxClaim)) *extensions.SandboxClaim {
+	c := &extensions.SandboxClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "task", UID: "claim-uid", Generation: 3, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
+		Spec:       extensions.SandboxClaimSpec{WarmPoolRef: &extensions.SandboxWarmPoolRef{Name: "python"}},
+	}
+	for _, edit := range edits {
+		edit(c)
+	}
+	return c
+}
+
+// boundAs binds the claim to a Sandbox, the way reason says.
+func boundAs(name string, uid types.UID, reason string) func(*extensions.SandboxClaim) {
+	return func(c *extensions.SandboxClaim) {
+		c.Status.Sandbox = extensions.ClaimedSandbox{Name: name, UID: uid}
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: extensions.ConditionBound, Status: metav1.ConditionTrue, Reason: reason})
+	}
+}
+
+func expiredSince(policy extensions.ClaimShutdownPolicy, marked bool) func(*extensions.SandboxClaim) {
+	return func(c *extensions.SandboxClaim) {
+		c.Spec.Lifecycle = &extensions.ClaimLifecycle{ShutdownTime: ptr.To(metav1.NewTime(now.Add(-time.Second))), ShutdownPolicy: policy}
+		if marked {
+			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
+				Type: agents.ConditionReady, Status: metav1.ConditionFalse, Reason: extensions.ReasonClaimExpired,
+				Message: extensions.MessageClaimExpired, ObservedGeneration: 3,
+			})
+		}
+	}
+}
+
+func newSandbox(name string, edits ...func(*agents.Sandbox)) *agents.Sandbox {
+	s := &agents.Sandbox{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid"), ResourceVersion: "7", OwnerReferences: []metav1.OwnerReference{controllerRef("SandboxClaim", "claim-uid")}},
+		Status: agents.SandboxStatus{
+			PodIPs:     []string{"10.0.0.1"},
+			Conditions: []metav1.Condition{{Type: agents.ConditionReady, Status: metav1.ConditionTrue, Reason: agents.ReasonDependenciesReady, Message: agents.MessagePodReady, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}},
+		},
+	}
+	for _, edit := range edits {
+		edit(s)
+	}
+	return s
+}
+
+func controllerRef(kind string, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: extensions.GroupVersion.String(), Kind: kind, Name: "x", UID: uid, Controller: ptr.To(true)}
+}
+
+func ownedBy(kind string, uid types.UID) func(*agents.Sandbox) {
+	return func(s *agents.Sandbox) { s.OwnerReferences = []metav1.OwnerReference{controllerRef(kind, uid)} }
+}
+
+func terminating(s *agents.Sandbox) { s.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
+
+func newTemplate() *extensions.SandboxTemplate {
+	return &extensions.SandboxTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "python", UID: "template-uid"},
+		Spec: extensions.SandboxTemplateSpec{SandboxBlueprint: agents.SandboxBlueprint{PodTemplate: agents.PodTemplate{
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox"}}},
+		}}},
+	}
+}
+
+func fromPool() source {
+	return source{
+		PoolName: "python", Pool: &extensions.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "python", UID: "pool-uid"}},
+		TemplateName: "python", Template: newTemplate(),
+	}
+}
+
+func currentPolicy() *networkingv1.NetworkPolicy { return template.Policy(newTemplate()) }
+
+func TestDecide(t *testing.T) {
+	pending := newSandbox("task", func(s *agents.Sandbox) { s.Status = agents.SandboxStatus{} })
+	for name, c := range map[string]struct {
+		seen observed
+		want string // the step's type, and what its words begin with
+	}{
+		"a claim that is being deleted is left to the garbage collector": {
+			observed{Claim: newClaim(func(c *extensions.SandboxClaim) { c.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }), Mine: []*agents.Sandbox{newSandbox("a")}},
+			"rest: wait for a change",
+		},
+		"an adoptable member is adopted": {
+			observed{Claim: newClaim(), Source: fromPool(), Candidate: newSandbox("member")},
+			`adopt: adopt Sandbox "member"`,
+		},
+		"a Sandbox of the claim's is bound before anything else is looked for": {
+			observed{Claim: newClaim(), Mine: []*agents.Sandbox{newSandbox("a")}, Source: fromPool(), Candidate: newSandbox("member")},
+			"writeStatus: Ready=True/DependenciesReady Bound=True/Adopted a a-uid",
+		},
+		"of several Sandboxes the oldest is bound": {
+			observed{Claim: newClaim(), Mine: []*agents.Sandbox{newSandbox("older"), newSandbox("newer")}},
+			"writeStatus: Ready=True/DependenciesReady Bound=True/Adopted older older-uid",
+		},
+		"a Sandbox that is being deleted is not bound": {
+			observed{Claim: newClaim(), Mine: []*agents.Sandbox{newSandbox("dying", terminating), newSandbox("alive")}},
+			"writeStatus: Ready=True/DependenciesReady Bound=True/Adopted alive alive-uid",
+		},
+		"the surplus is deleted once the status names the winner": {
+			observed{
+				Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted)), Named: newSandbox("a"),
+				Mine: []*agents.Sandbox{newSandbox("a"), newSandbox("surplus")},
+			},
+			`deleteSandbox: delete Sandbox "surplus"`,
+		},
+		"an undecided adoption is repeated, with the same candidate": {
+			observed{
+				Claim:     newClaim(),
+				Undecided: []consistent.Attempt[*agents.Sandbox]{{Verb: consistent.VerbPatch, Base: newSandbox("first"), Intended: newSandbox("first")}},
+				Candidate: newSandbox("second"), Source: fromPool(),
+			},
+			`adopt: adopt Sandbox "first"`,
+		},
+		"an undecided creation is repeated under the same name": {
+			observed{Claim: newClaim(), Undecided: []consistent.Attempt[*agents.Sandbox]{{Verb: consistent.VerbCreate, Intended: newSandbox("task")}}},
+			`create: create Sandbox "task"`,
+		},
+		"a claim for which a member is coming up waits in the queue": {
+			observed{Claim: newClaim(), Source: fromPool(), Wait: true},
+			"writeStatus: waits Ready=False/SandboxNotReady Bound=False/WaitingForMember",
+		},
+		"a claim starts cold when nothing is coming up for it": {
+			observed{Claim: newClaim(), Source: fromPool(), Policy: currentPolicy()},
+			`create: create Sandbox "task"`,
+		},
+		"the network policy is there before the Sandbox": {
+			observed{Claim: newClaim(), Source: fromPool()},
+			`createPolicy: create NetworkPolicy "python-network-policy"`,
+		},
+		"somebody else's network policy of that name stands in the way": {
+			observed{Claim: newClaim(), Source: fromPool(), Policy: &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "python-network-policy"}}},
+			"writeStatus: Ready=False/SandboxNotReady Bound=False/Creating",
+		},
+		"a missing pool is reported": {
+			observed{Claim: newClaim(), Source: source{PoolName: "python"}},
+			"writeStatus: Ready=False/WarmPoolNotFound Bound=False/WarmPoolNotFound",
+		},
+		"a missing template is reported": {
+			observed{Claim: newClaim(), Source: source{PoolName: "python", Pool: fromPool().Pool, TemplateName: "python"}},
+			"writeStatus: Ready=False/TemplateNotFound Bound=False/TemplateNotFound",
+		},
+		"somebody else's Sandbox of the claim's name is not taken": {
+			observed{Claim: newClaim(), Source: fromPool(), Policy: currentPolicy(), Occupant: newSandbox("task", ownedBy("SandboxWarmPool", "other"))},
+			"writeStatus: Ready=False/SandboxNameTaken Bound=False/SandboxNameTaken",
+		},
+		"a Sandbox of the claim's name that is going away is waited for": {
+			observed{Claim: newClaim(), Source: fromPool(), Policy: currentPolicy(), Occupant: newSandbox("task", terminating)},
+			"writeStatus: Ready=False/SandboxNotReady Bound=False/Creating",
+		},
+		"a refused Sandbox is reported": {
+			observed{Claim: newClaim(), Source: fromPool(), Policy: currentPolicy(), Refused: errors.New("exceeded quota")},
+			"writeStatus: Ready=False/SandboxCreateRefused Bound=False/SandboxCreateRefused",
+		},
+		"a Sandbox made for the claim is bound before it is ready": {
+			observed{Claim: newClaim(), Mine: []*agents.Sandbox{pending}},
+			"writeStatus: Ready=False/SandboxNotReady Bound=True/Created task task-uid",
+		},
+		"that it was ready is remembered": {
+			observed{Claim: newClaim(boundAs("task", "task-uid", extensions.ReasonCreated)), Named: newSandbox("task"), Mine: []*agents.Sandbox{newSandbox("task")}},
+			"writeStatus: Ready=True/DependenciesReady Bound=True/Started task task-uid",
+		},
+		"and not forgotten when it is not ready any more": {
+			observed{Claim: newClaim(boundAs("task", "task-uid", extensions.ReasonStarted)), Named: pending, Mine: []*agents.Sandbox{pending}},
+			"writeStatus: Ready=False/SandboxNotReady Bound=True/Started task task-uid",
+		},
+		"a lost Sandbox is reported and not replaced": {
+			observed{Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted))},
+			"writeStatus: Ready=False/SandboxMissing Bound=False/SandboxMissing a a-uid",
+		},
+		"another Sandbox of the same name is not the one that was bound": {
+			observed{Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted)), Named: newSandbox("a", func(s *agents.Sandbox) { s.UID = "impostor" })},
+			"writeStatus: Ready=False/SandboxMissing Bound=False/SandboxMissing a a-uid",
+		},
+		"a lost Sandbox is replaced if the claim says so": {
+			observed{Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted), func(c *extensions.SandboxClaim) {
+				c.Spec.Lifecycle = &extensions.ClaimLifecycle{SandboxLost: extensions.SandboxLostReplace}
+			})},
+			"writeStatus: Ready=False/SandboxMissing Bound=False/Creating",
+		},
+		"a lost Sandbox that was never ready is replaced": {
+			observed{Claim: newClaim(boundAs("task", "task-uid", extensions.ReasonCreated))},
+			"writeStatus: Ready=False/SandboxMissing Bound=False/Creating",
+		},
+		"a bound Sandbox that was taken out of the claim's control is reported": {
+			observed{Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted)), Named: newSandbox("a", ownedBy("SandboxClaim", "other"))},
+			"writeStatus: Ready=False/ReconcilerError Bound=True/Adopted a a-uid",
+		},
+		"the deadline to bind ends the wait": {
+			observed{Claim: newClaim(func(c *extensions.SandboxClaim) {
+				c.Spec.Lifecycle = &extensions.ClaimLifecycle{BindDeadlineSeconds: ptr.To[int32](60)}
+			}), Source: fromPool(), Wait: true},
+			"writeStatus: Ready=False/BindDeadlineExceeded Bound=False/BindDeadlineExceeded",
+		},
+		"metadata that is not allowed is reported": {
+			observed{Claim: newClaim(func(c *extensions.SandboxClaim) {
+				c.Spec.AdditionalPodMetadata.Labels = map[string]string{"team": "a"}
+			}), Source: fromPool(), Candidate: newSandbox("member")},
+			"writeStatus: Ready=False/InvalidMetadata Bound=False/InvalidMetadata",
+		},
+		"the claim's metadata is put into its Sandbox before it is bound": {
+			observed{Claim: newClaim(func(c *extensions.SandboxClaim) {
+				c.Spec.AdditionalPodMetadata.Labels = map[string]string{"sandbox.users.io/team": "a"}
+			}), Mine: []*agents.Sandbox{newSandbox("a")}},
+			`patchSandbox: put the claim's additionalPodMetadata into Sandbox "a"`,
+		},
+		"env that the template does not allow is reported": {
+			observed{Claim: newClaim(func(c *extensions.SandboxClaim) { c.Spec.Env = []extensions.EnvVar{{Name: "A"}} }), Source: fromPool(), Policy: currentPolicy()},
+			"writeStatus: Ready=False/EnvVarsInjectionRejected Bound=False/EnvVarsInjectionRejected",
+		},
+		"volume claims that the template does not allow are reported": {
+			observed{Claim: newClaim(func(c *extensions.SandboxClaim) {
+				c.Spec.VolumeClaimTemplates = []agents.PersistentVolumeClaimTemplate{{Metadata: agents.EmbeddedObjectMetadata{Name: "data"}}}
+			}), Source: fromPool(), Policy: currentPolicy()},
+			"writeStatus: Ready=False/VolumeClaimTemplatesError Bound=False/VolumeClaimTemplatesError",
+		},
+		"an expired claim says so first": {
+			observed{Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted), expiredSince(extensions.ClaimShutdownDelete, false)), Named: newSandbox("a"), Mine: []*agents.Sandbox{newSandbox("a")}},
+			"writeStatus: Ready=False/ClaimExpired Bound=True/Adopted a a-uid",
+		},
+		"then it is deleted, if the policy is Delete": {
+			observed{Claim: newClaim(expiredSince(extensions.ClaimShutdownDelete, true))},
+			"deleteClaim: delete the claim, which has expired (shutdownPolicy Delete)",
+		},
+		"or in the foreground, if the policy is DeleteForeground": {
+			observed{Claim: newClaim(expiredSince(extensions.ClaimShutdownDeleteForeground, true))},
+			"deleteClaim: delete the claim, which has expired (shutdownPolicy DeleteForeground)",
+		},
+		"or its Sandbox is, if the policy is Retain": {
+			observed{Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted), expiredSince(extensions.ClaimShutdownRetain, true)), Named: newSandbox("a"), Mine: []*agents.Sandbox{newSandbox("a")}},
+			`deleteSandbox: delete Sandbox "a": the claim has expired`,
+		},
+		"and when that is gone the status names it no more": {
+			observed{Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted), expiredSince(extensions.ClaimShutdownRetain, true))},
+			"writeStatus: Ready=False/ClaimExpired Bound=False/ClaimExpired",
+		},
+		"an expired claim does not delete a Sandbox that is not its own": {
+			observed{Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted), expiredSince(extensions.ClaimShutdownRetain, true)), Named: newSandbox("a", ownedBy("SandboxClaim", "other"))},
+			"writeStatus: Ready=False/ClaimExpired Bound=True/Adopted a a-uid",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.seen.LabelDomains = []string{DefaultLabelDomain}
+			if got := describe(decide(c.seen, now)); !strings.HasPrefix(got, c.want) {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// describe puts a step into words a test can compare.
+func describe(s step) string {
+	kind := reflect.TypeOf(s).Name() + ": "
+	write, ok := s.(writeStatus)
+	if !ok {
+		return kind + s.String()
+	}
+	if write.waits {
+		kind += "waits "
+	}
+	words := []string{}
+	for _, kind := range []string{agents.ConditionReady, extensions.ConditionBound} {
+		if c := apimeta.FindStatusCondition(write.status.Conditions, kind); c != nil {
+			words = append(words, c.Type+"="+string(c.Status)+"/"+c.Reason)
+		}
+	}
+	if bound := write.status.Sandbox; bound.Name != "" {
+		words = append(words, bound.Name, string(bound.UID))
+	}
+	return kind + strings.Join(words, " ")
+}
+
+func TestAClaimThatSaysEverythingRests(t *testing.T) {
+	seen := observed{Claim: newClaim(), Mine: []*agents.Sandbox{newSandbox("a")}}
+	write, ok := decide(seen, now).(writeStatus)
+	if !ok {
+		t.Fatal("want a status write first")
+	}
+	bound := seen.Claim.DeepCopy()
+	bound.Status = write.status
+	seen = observed{Claim: bound, Named: newSandbox("a"), Mine: []*agents.Sandbox{newSandbox("a")}}
+	if got, ok := decide(seen, now.Add(time.Hour)).(rest); !ok || !got.until.IsZero() {
+		t.Errorf("got %v, want rest", describe(decide(seen, now.Add(time.Hour))))
+	}
+}
+
+func TestNameIPsAndReadyAreOneWrite(t *testing.T) {
+	s := newSandbox("a")
+	write := decide(observed{Claim: newClaim(), Mine: []*agents.Sandbox{s}}, now).(writeStatus)
+	ready := apimeta.FindStatusCondition(write.status.Conditions, agents.ConditionReady)
+	if write.status.Sandbox.Name != "a" || write.status.Sandbox.PodIPs[0] != "10.0.0.1" || ready.Status != metav1.ConditionTrue {
+		t.Errorf("got %+v", write.status)
+	}
+	if ready.ObservedGeneration != 3 || !ready.LastTransitionTime.Equal(&s.Status.Conditions[0].LastTransitionTime) {
+		t.Errorf("Ready is not the Sandbox's, at the claim's generation: %+v", ready)
+	}
+	if len(write.events) != 1 || write.events[0].note != `Adopted warm pool Sandbox "a"` {
+		t.Errorf("events: %+v", write.events)
+	}
+}
+
+func TestExpiryWakesTheClaim(t *testing.T) {
+	finished := metav1.NewTime(now.Add(-10 * time.Second))
+	for name, c := range map[string]struct {
+		lifecycle *extensions.ClaimLifecycle
+		finished  *metav1.Time
+		want      time.Time
+	}{
+		"never without a lifecycle":                  {nil, &finished, time.Time{}},
+		"at the shutdown time":                       {&extensions.ClaimLifecycle{ShutdownTime: ptr.To(metav1.NewTime(now.Add(time.Hour)))}, nil, now.Add(time.Hour)},
+		"the TTL counts from the end of the work":    {&extensions.ClaimLifecycle{TTLSecondsAfterFinished: ptr.To[int32](30)}, &finished, now.Add(20 * time.Second)},
+		"the TTL does not count before":              {&extensions.ClaimLifecycle{TTLSecondsAfterFinished: ptr.To[int32](30)}, nil, time.Time{}},
+		"at once with a TTL of zero":                 {&extensions.ClaimLifecycle{TTLSecondsAfterFinished: ptr.To[int32](0)}, &finished, now.Add(-10 * time.Second)},
+		"at the earlier of shutdown time and TTL":    {&extensions.ClaimLifecycle{ShutdownTime: ptr.To(metav1.NewTime(now.Add(time.Hour))), TTLSecondsAfterFinished: ptr.To[int32](30)}, &finished, now.Add(20 * time.Second)},
+		"a shutdown time before the TTL comes first": {&extensions.ClaimLifecycle{ShutdownTime: ptr.To(metav1.NewTime(now)), TTLSecondsAfterFinished: ptr.To[int32](30)}, &finished, now},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := newClaim(func(claim *extensions.SandboxClaim) {
+				claim.Spec.Lifecycle = c.lifecycle
+				if c.finished != nil {
+					claim.Status.Conditions = []metav1.Condition{{Type: agents.ConditionFinished, Status: metav1.ConditionTrue, LastTransitionTime: *c.finished}}
+				}
+			})
+			if got := expiry(claim); !got.Equal(c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+			if isExpired(claim, now) != (!c.want.IsZero() && !c.want.After(now)) {
+				t.Errorf("isExpired is %v at %v, expiry %v", isExpired(claim, now), now, c.want)
+			}
+		})
+	}
+}
+
+func TestUnfit(t *testing.T) {
+	member := func(edits ...func(*agents.Sandbox)) *agents.Sandbox {
+		return newSandbox("member", append([]func(*agents.Sandbox){ownedBy("SandboxWarmPool", "pool-uid")}, edits...)...)
+	}
+	pod := func(edits ...func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		}}
+		for _, edit := range edits {
+			edit(p)
+		}
+		return p
+	}
+	dying := func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
+	for name, c := range map[string]struct {
+		s    *agents.Sandbox
+		pods []*corev1.Pod
+		want string
+	}{
+		"a ready member is fit":                             {member(), []*corev1.Pod{pod()}, ""},
+		"one with a dying pod beside it is fit":             {member(), []*corev1.Pod{pod(dying), pod()}, ""},
+		"one that is gone is not":                           {nil, nil, "is gone"},
+		"one of a pool of the same name, made anew, is not": {member(ownedBy("SandboxWarmPool", "older-pool")), []*corev1.Pod{pod()}, "belongs to something else by now"},
+		"one that a claim adopted is not":                   {member(ownedBy("SandboxClaim", "other")), []*corev1.Pod{pod()}, "belongs to something else by now"},
+		"one that is being deleted is not":                  {member(terminating), []*corev1.Pod{pod()}, "is being deleted"},
+		"one that was suspended is not":                     {member(func(s *agents.Sandbox) { s.Spec.OperatingMode = agents.OperatingModeSuspended }), []*corev1.Pod{pod()}, "was suspended or given an end"},
+		"one whose pod is dying is not":                     {member(), []*corev1.Pod{pod(dying)}, "has no pod"},
+		"one with two pods is not":                          {member(), []*corev1.Pod{pod(), pod()}, "has more than one pod"},
+		"one whose pod is not ready is not":                 {member(), []*corev1.Pod{pod(func(p *corev1.Pod) { p.Status.Conditions = nil })}, "has a pod that is not ready"},
+		"one whose pod has failed is not":                   {member(), []*corev1.Pod{pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, "has a pod that is not ready"},
+		"one whose pod has no IP is not":                    {member(), []*corev1.Pod{pod(func(p *corev1.Pod) { p.Status.PodIPs = nil })}, "has no pod IP"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := unfit(fromPool(), c.s, c.pods); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestUnderRecreateOnlyThePresentBlueprintIsFit(t *testing.T) {
+	from := fromPool()
+	from.Pool.Spec.UpdateStrategy = &extensions.SandboxWarmPoolUpdateStrategy{Type: extensions.WarmPoolRecreate}
+	s := newSandbox("member", ownedBy("SandboxWarmPool", "pool-uid"))
+	if got := unfit(from, s, nil); !strings.HasPrefix(got, "cannot be compared") {
+		t.Errorf("without a template: %q", got)
+	}
+}
+
+func TestAdoptionTouchesMetadataOnly(t *testing.T) {
+	member := newSandbox("member", ownedBy("SandboxWarmPool", "pool-uid"), func(s *agents.Sandbox) {
+		s.OwnerReferences = append(s.OwnerReferences, metav1.OwnerReference{Kind: "Audit", UID: "bystander"})
+	})
+	patch := adoption(newClaim(), member)
+	metadata, ok := patch["metadata"].(map[string]any)
+	if !ok || len(patch) != 1 {
+		t.Fatalf("got %v, want metadata and nothing else", patch)
+	}
+	owners := metadata["ownerReferences"].([]metav1.OwnerReference)
+	if len(owners) != 2 || owners[0].UID != "bystander" || owners[1].UID != "claim-uid" || !*owners[1].Controller || !*owners[1].BlockOwnerDeletion {
+		t.Errorf("owners: %+v", owners)
+	}
+	labels := metadata["labels"].(map[string]any)
+	for label, want := range map[string]any{
+		agents.LabelWarmPool: nil, agents.LabelTemplateHash: nil, agents.LabelPodTemplateHash: nil, agents.LabelCreatedBy: nil,
+		agents.LabelClaimUID: "claim-uid", agents.LabelLaunchType: "warm",
+	} {
+		if got, ok := labels[label]; !ok || got != want {
+			t.Errorf("label %s: %v, want %v", label, got, want)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var python = types.NamespacedName{Namespace: "default", Name: "python"}
+
+func key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "default", Name: name}
+}
+
+func memberOf(n int) Member {
+	name := fmt.Sprintf("member-%d", n)
+	return Member{Key: key(name), UID: types.UID(name)}
+}
+
+// claimOf is a claim created n seconds after the first.
+func claimOf(n int) Claim {
+	name := fmt.Sprintf("claim-%d", n)
+	return Claim{Key: key(name), UID: types.UID(name), Created: time.Unix(int64(n), 0)}
+}
+
+func TestReadyMembersGoToTheOldestClaimsWhoeverAsksFirst(t *testing.T) {
+	r := New()
+	for n := range 3 {
+		r.Enter(python, claimOf(n))
+	}
+	r.Update(python, memberOf(0), Ready) // promised to the oldest at once
+	if offer := r.Take(python, claimOf(2)); offer.Member != nil || offer.Wait {
+		t.Errorf("the youngest of three got %+v, want to start cold", offer)
+	}
+	if offer := r.Take(python, claimOf(0)); offer.Member == nil || *offer.Member != memberOf(0) {
+		t.Errorf("the oldest got %+v", offer)
+	}
+}
+
+func TestAClaimWaitsOnlyIfAMemberIsComingUpForItsRank(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), ComingUp)
+	r.Update(python, memberOf(1), ComingUp)
+	var waits []bool
+	for n := range 4 {
+		waits = append(waits, r.Take(python, claimOf(n)).Wait)
+	}
+	if want := []bool{true, true, false, false}; !cmp.Equal(want, waits) {
+		t.Errorf("waiting: %v, want %v", waits, want)
+	}
+	if s := r.Standing(python); s != (Standing{ComingUp: 2, Waiting: 2}) {
+		t.Errorf("those that start cold are still in the queue: %+v", s)
+	}
+}
+
+func TestAMemberThatBecomesReadyWakesTheOldestWaiter(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), ComingUp)
+	r.Update(python, memberOf(1), ComingUp)
+	r.Take(python, claimOf(1))
+	r.Take(python, claimOf(0))
+	if woken := r.Update(python, memberOf(1), Ready); !cmp.Equal([]types.NamespacedName{key("claim-0")}, woken) {
+		t.Errorf("woke %v", woken)
+	}
+	if offer := r.Take(python, claimOf(0)); offer.Member == nil || *offer.Member != memberOf(1) {
+		t.Errorf("the woken claim was offered %+v", offer)
+	}
+}
+
+func TestAMemberThatIsLostWakesTheClaimItWasComingUpFor(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), ComingUp)
+	r.Take(python, claimOf(0))
+	if woken := r.Update(python, memberOf(0), Absent); !cmp.Equal([]types.NamespacedName{key("claim-0")}, woken) {
+		t.Errorf("woke %v", woken)
+	}
+	if offer := r.Take(python, claimOf(0)); offer != (Offer{}) {
+		t.Errorf("offered %+v, want to start cold", offer)
+	}
+}
+
+func TestAPromiseIsKeptUntilTheClaimIsDone(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	first := r.Take(python, claimOf(5))
+	again := r.Take(python, claimOf(5))
+	if first.Member == nil || again.Member == nil || *first.Member != *again.Member {
+		t.Fatalf("offered %+v, then %+v", first, again)
+	}
+	if offer := r.Take(python, claimOf(1)); offer.Member != nil {
+		t.Errorf("an older claim was offered the promised member")
+	}
+}
+
+func TestAMemberThatIsNotAdoptedGoesToTheNextClaim(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	r.Update(python, memberOf(1), ComingUp)
+	r.Take(python, claimOf(0))
+	r.Take(python, claimOf(1))
+	if woken := r.Leave("claim-0"); !cmp.Equal([]types.NamespacedName{key("claim-1")}, woken) {
+		t.Errorf("woke %v", woken)
+	}
+	if offer := r.Take(python, claimOf(1)); offer.Member == nil || *offer.Member != memberOf(0) {
+		t.Errorf("offered %+v", offer)
+	}
+}
+
+func TestARejectedMemberIsForgottenUntilItChanges(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	r.Update(python, memberOf(1), Ready)
+	r.Take(python, claimOf(0))
+	r.Reject("claim-0")
+	if offer := r.Take(python, claimOf(0)); offer.Member == nil || *offer.Member != memberOf(1) {
+		t.Errorf("offered %+v, want the other member", offer)
+	}
+	r.Update(python, memberOf(0), Ready)
+	if offer := r.Take(python, claimOf(1)); offer.Member == nil || *offer.Member != memberOf(0) {
+		t.Errorf("offered %+v, want the member that changed", offer)
+	}
+}
+
+func TestAnAdoptedMemberIsNobodyElses(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	r.Take(python, claimOf(0))
+	r.Won("claim-0")
+	if woken := r.Update(python, memberOf(0), Absent); woken != nil {
+		t.Errorf("woke %v", woken)
+	}
+	if offer := r.Take(python, claimOf(1)); offer.Member != nil {
+		t.Errorf("offered the adopted member again")
+	}
+}
+
+func TestAPromisedMemberThatIsLostWakesItsClaimAtItsOldRank(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	r.Take(python, claimOf(0))
+	r.Update(python, memberOf(1), ComingUp)
+	r.Take(python, claimOf(1))
+	if woken := r.Update(python, memberOf(0), Absent); !cmp.Equal([]types.NamespacedName{key("claim-0")}, woken) {
+		t.Errorf("woke %v", woken)
+	}
+	if offer := r.Take(python, claimOf(0)); !offer.Wait {
+		t.Errorf("offered %+v, want to wait before the younger claim", offer)
+	}
+}
+
+func TestPoolsOfTheSameNameInOtherNamespacesAreApart(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	other := types.NamespacedName{Namespace: "other", Name: "python"}
+	if offer := r.Take(other, claimOf(0)); offer.Member != nil || offer.Wait {
+		t.Errorf("offered %+v from another namespace's pool", offer)
+	}
+}
+
+// Whatever happens in whatever order, no member is promised to two claims, no claim is
+// lost from the books, and nothing is left of pools that are empty.
+func TestBooksBalance(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		r := New()
+		for range 300 {
+			n := random.IntN(12)
+			switch random.IntN(6) {
+			case 0, 1:
+				r.Update(python, memberOf(n), State(random.IntN(3)))
+			case 2:
+				r.Take(python, claimOf(n))
+			case 3:
+				r.Leave(claimOf(n).UID)
+			case 4:
+				r.Reject(claimOf(n).UID)
+			case 5:
+				r.Enter(python, claimOf(n))
+			}
+			check(t, r)
+		}
+		for n := range 12 {
+			r.Leave(claimOf(n).UID)
+			r.Update(python, memberOf(n), Absent)
+		}
+		if len(r.pools) > 0 || len(r.waiting) > 0 {
+			t.Fatalf("seed %d: left over: %d pools, %d claims", seed, len(r.pools), len(r.waiting))
+		}
+	}
+}
+
+func check(t *testing.T, r *Roster) {
+	t.Helper()
+	p, ok := r.pools[python]
+	if !ok {
+		return
+	}
+	promised := map[types.UID]types.UID{}
+	for claim, given := range p.promised {
+		if other, twice := promised[given.member.UID]; twice {
+			t.Fatalf("%s is promised to %s and %s", given.member.UID, claim, other)
+		}
+		promised[given.member.UID] = claim
+		if p.taken[given.member.UID] != claim {
+			t.Fatalf("%s is promised to %s but taken by %s", given.member.UID, claim, p.taken[given.member.UID])
+		}
+		if _, ready := p.readyAt[given.member.UID]; ready {
+			t.Fatalf("%s is promised and offered", given.member.UID)
+		}
+	}
+	if len(p.taken) != len(p.promised) || p.ready.Len() != len(p.readyAt) {
+		t.Fatalf("%d taken, %d promised; %d ready, %d found", len(p.taken), len(p.promised), p.ready.Len(), len(p.readyAt))
+	}
+	if len(p.waiters)+len(p.promised) != len(r.waiting) {
+		t.Fatalf("%d wait and %d are promised a member, of %d claims", len(p.waiters), len(p.promised), len(r.waiting))
+	}
+	for i := 1; i < len(p.waiters); i++ {
+		if compare(p.waiters[i-1], p.waiters[i]) >= 0 {
+			t.Fatal("the queue is out of order")
+		}
+	}
+}
+
+func BenchmarkTakeAndWin(b *testing.B) {
+	r := New()
+	for n := range 1000 {
+		r.Update(python, memberOf(n), Ready)
+	}
+	for n := 0; b.Loop(); n++ {
+		c := claimOf(n)
+		offer := r.Take(python, c)
+		r.Won(c.UID)
+		r.Update(python, *offer.Member, Ready)
+	}
+}
