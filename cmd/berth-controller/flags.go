@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// settings are what the flags say.
+type settings struct {
+	version    bool
+	extensions bool
+
+	leaderElect    bool
+	leaseNamespace string
+
+	clusterDomain string
+
+	metricsAddress, healthAddress       string
+	profile, profileDebug               bool
+	blockProfileRate, mutexProfileShare int
+
+	queriesPerSecond float64
+	queryBurst       int
+
+	sandboxWorkers, claimWorkers, warmPoolWorkers, templateWorkers int
+
+	maxBatch         int
+	replenishDelay   time.Duration
+	maxRefillRate    float64
+	readinessGrace   time.Duration
+	recheckInterval  time.Duration
+	warmPoolEviction bool
+
+	noClaimEvents bool
+
+	log zap.Options
+
+	// idle are the flags that were given and do nothing.
+	idle []string
+}
+
+// errHelp is returned when help was asked for and given.
+var errHelp = flag.ErrHelp
+
+// manyWorkers is a number of workers above which a warning is given.
+const manyWorkers = 1000
+
+// parse reads the command line. Both -name and --name are accepted.
+func parse(args []string, help io.Writer) (*settings, error) {
+	s := &settings{}
+	flags := flag.NewFlagSet("berth-controller", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // the caller prints the error
+	s.declare(flags)
+	idle := declareIdle(flags)
+	flags.Usage = func() { usage(help, flags, idle) }
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: only flags are taken", flags.Arg(0))
+	}
+	flags.Visit(func(f *flag.Flag) {
+		if idle[f.Name] {
+			s.idle = append(s.idle, f.Name)
+		}
+	})
+	return s, s.validate()
+}
+
+func (s *settings) declare(flags *flag.FlagSet) {
+	flags.BoolVar(&s.version, "version", false, "Print the version and exit.")
+	flags.BoolVar(&s.extensions, "extensions", false, "Run the controllers of SandboxClaims, SandboxTemplates and SandboxWarmPools too.")
+	flags.BoolVar(&s.leaderElect, "leader-elect", true, "Act only while holding the Lease, so that one replica acts at a time.")
+	flags.StringVar(&s.leaseNamespace, "leader-election-namespace", "", "Namespace of the Lease. Empty is the pod's own; outside a cluster it has to be set.")
+	flags.StringVar(&s.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster, which ends the names in status.serviceFQDN.")
+
+	flags.StringVar(&s.metricsAddress, "metrics-bind-address", ":8080", "Address of the metrics, over plain HTTP. 0 serves none.")
+	flags.StringVar(&s.healthAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz. 0 serves none.")
+	flags.BoolVar(&s.profile, "enable-pprof", false, "Serve /debug/pprof/profile beside the metrics.")
+	flags.BoolVar(&s.profileDebug, "enable-pprof-debug", false, "Serve all of /debug/pprof beside the metrics, which shows what is in memory.")
+	flags.IntVar(&s.blockProfileRate, "pprof-block-profile-rate", 1_000_000, "With --enable-pprof-debug, sample one blocking event per so many nanoseconds blocked. 0 samples none.")
+	flags.IntVar(&s.mutexProfileShare, "pprof-mutex-profile-fraction", 10, "With --enable-pprof-debug, sample one of so many contended mutexes. 0 samples none.")
+
+	flags.Float64Var(&s.queriesPerSecond, "kube-api-qps", -1, "Requests to the API server per second. A negative number is no limit: the server has its own.")
+	flags.IntVar(&s.queryBurst, "kube-api-burst", 10, "Requests that may exceed --kube-api-qps for a moment.")
+
+	flags.IntVar(&s.sandboxWorkers, "sandbox-concurrent-workers", 100, "Sandboxes worked on at once.")
+	flags.IntVar(&s.claimWorkers, "sandbox-claim-concurrent-workers", 50, "SandboxClaims worked on at once.")
+	flags.IntVar(&s.warmPoolWorkers, "sandbox-warm-pool-concurrent-workers", 1, "SandboxWarmPools worked on at once.")
+	flags.IntVar(&s.templateWorkers, "sandbox-template-concurrent-workers", 1, "SandboxTemplates worked on at once.")
+
+	flags.IntVar(&s.maxBatch, "sandbox-warm-pool-max-batch-size", 300, "Members of a pool created or deleted in one go.")
+	flags.DurationVar(&s.replenishDelay, "sandbox-warm-pool-replenish-delay", 0, "How long to wait after members left a pool before new ones are made.")
+	flags.Float64Var(&s.maxRefillRate, "sandbox-warm-pool-max-refill-rate", 0, "Members one pool may create per second. 0 is no limit.")
+	flags.DurationVar(&s.recheckInterval, "sandbox-warm-pool-unschedulable-recheck-interval", time.Minute, "How often pods of members that cannot be scheduled are looked at again.")
+	flags.DurationVar(&s.readinessGrace, "sandbox-warm-pool-readiness-grace-period", 5*time.Minute, "How long a member of a pool may take to become ready, when nothing explains why it is not, before it is replaced.")
+	flags.BoolVar(&s.warmPoolEviction, "enable-warm-pool-eviction", true, "Let the cluster autoscaler evict pods of pool members whose template does not say.")
+	flags.BoolVar(&s.noClaimEvents, "disable-claim-events", false, "Record no events about SandboxClaims.")
+
+	config.RegisterFlags(flags)
+	s.log.BindFlags(flags)
+}
+
+// declareIdle declares the flags that other controllers of this API have, and whose
+// mechanism this one does without. It returns their names.
+func declareIdle(flags *flag.FlagSet) map[string]bool {
+	idle := map[string]bool{}
+	duration := func(name string, value time.Duration, why string) {
+		flags.Duration(name, value, why)
+		idle[name] = true
+	}
+	text := func(name, value, why string) { flags.String(name, value, why); idle[name] = true }
+	boolean := func(name string, value bool, why string) { flags.Bool(name, value, why); idle[name] = true }
+	number := func(name string, value int, why string) { flags.Int(name, value, why); idle[name] = true }
+
+	const noWebhook = "Versions are converted by the API server without a webhook."
+	boolean("enable-webhook", true, noWebhook)
+	number("webhook-port", 9443, noWebhook)
+	text("webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", noWebhook)
+	text("webhook-cert-name", "tls.crt", noWebhook)
+	text("webhook-key-name", "tls.key", noWebhook)
+	text("webhook-service-name", "agent-sandbox-webhook-service", noWebhook)
+	text("webhook-namespace", "agent-sandbox-system", noWebhook)
+	boolean("manage-webhook-certs", true, noWebhook)
+
+	const connections = "Watches and each controller always have a connection of their own."
+	number("api-connections", 1, connections)
+	boolean("separate-watch-connection", false, connections)
+
+	boolean("enable-tracing", false, "There are no traces yet.")
+	boolean("cache-label-selectors", false, "Pods belong to a Sandbox by their owner's UID, which no selector can tell.")
+	duration("sandbox-write-behind-window", 0, "Status is written at once, and only when it changes.")
+	boolean("disable-claim-observability-annotations", true, "What it turns off is not written in any case: the times are in the metrics.")
+	return idle
+}
+
+// usage prints every flag, those that do nothing last.
+func usage(out io.Writer, flags *flag.FlagSet, idle map[string]bool) {
+	var working, accepted strings.Builder
+	flags.VisitAll(func(f *flag.Flag) {
+		section := &working
+		if idle[f.Name] {
+			section = &accepted
+		}
+		kind, text := flag.UnquoteUsage(f)
+		if kind != "" {
+			kind = " " + kind
+		}
+		fmt.Fprintf(section, "  --%s%s (default %q)\n        %s\n", f.Name, kind, f.DefValue, text)
+	})
+	fmt.Fprintf(out, "The controller of Sandboxes, SandboxClaims, SandboxTemplates and SandboxWarmPools.\n\n"+
+		"usage: berth-controller [flags]\n\nFlags:\n%s\nAccepted for compatibility. They do nothing:\n%s",
+		working.String(), accepted.String())
+}
+
+// validate returns what is wrong with the settings, naming the flags.
+func (s *settings) validate() error {
+	var wrong []error
+	check := func(ok bool, name string, value any, want string) {
+		if !ok {
+			wrong = append(wrong, fmt.Errorf("--%s is %v: it must be %s", name, value, want))
+		}
+	}
+	check(s.queryBurst > 0, "kube-api-burst", s.queryBurst, "more than 0")
+	check(!math.IsNaN(s.queriesPerSecond) && s.queriesPerSecond <= math.MaxFloat32, "kube-api-qps", s.queriesPerSecond, "a number")
+	check(s.sandboxWorkers > 0, "sandbox-concurrent-workers", s.sandboxWorkers, "more than 0")
+	check(s.claimWorkers > 0, "sandbox-claim-concurrent-workers", s.claimWorkers, "more than 0")
+	check(s.warmPoolWorkers > 0, "sandbox-warm-pool-concurrent-workers", s.warmPoolWorkers, "more than 0")
+	check(s.maxBatch > 0, "sandbox-warm-pool-max-batch-size", s.maxBatch, "more than 0")
+	check(s.replenishDelay >= 0, "sandbox-warm-pool-replenish-delay", s.replenishDelay, "0 or more")
+	check(s.maxRefillRate >= 0 && !math.IsInf(s.maxRefillRate, 0), "sandbox-warm-pool-max-refill-rate", s.maxRefillRate, "0 or a positive number")
+	check(s.readinessGrace > 0, "sandbox-warm-pool-readiness-grace-period", s.readinessGrace, "more than 0")
+	check(s.recheckInterval > 0, "sandbox-warm-pool-unschedulable-recheck-interval", s.recheckInterval, "more than 0")
+	return errors.Join(wrong...)
+}
