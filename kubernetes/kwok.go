@@ -16,6 +16,8 @@ import (
 // runKwok keeps fake nodes and the pods on them alive. Its configuration files are named by flags that
 // are read before the others, because its command takes its defaults from them.
 func runKwok() {
+	// Kubernetes' libraries declare flags for every program they are in, and their --version is not kwok's.
+	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ExitOnError)
 	early := pflag.NewFlagSet("kwok", pflag.ContinueOnError)
 	early.ParseErrorsAllowlist.UnknownFlags = true
 	early.Usage = func() {}

@@ -91,13 +91,13 @@ func (c *Cluster) choosePorts() error {
 	if c.config.Mode == Node {
 		// A network namespace of its own has all ports free.
 		for name, port := range map[string]int{
-			Etcd: 2379, etcdPeer: 2380, APIServer: 6443, ControllerManager: 10257, Scheduler: 10259,
+			Etcd: 2379, etcdPeer: 2380, APIServer: 6443, ControllerManager: 10257, Scheduler: 10259, Kwok: 10247,
 		} {
 			c.config.Ports[name] = port
 		}
 		return nil
 	}
-	for _, name := range []string{Etcd, etcdPeer, APIServer, ControllerManager, Scheduler} {
+	for _, name := range []string{Etcd, etcdPeer, APIServer, ControllerManager, Scheduler, Kwok} {
 		port, err := c.freePort()
 		if err != nil {
 			return err

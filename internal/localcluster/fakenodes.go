@@ -6,6 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 
@@ -46,6 +47,8 @@ var fakeNodeStages []byte
 // FakeNodes adds nodes named fake-0 to fake-(count-1) to a control plane that has a scheduler, and what
 // plays the kubelet for them; see FakeOutcome. It returns when the nodes are Ready and free of taints.
 func (c *Cluster) FakeNodes(ctx context.Context, count int) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
 	if !slices.Contains(c.config.Parts, Kwok) {
 		if err := writeFile(c.fakeNodeConfig(), fakeNodeStages, 0o644); err != nil {
 			return err
@@ -137,8 +140,10 @@ func (c *Cluster) kwokArgs() []string {
 		"--cidr=" + fakePods,
 		"--node-ip=" + c.config.Address,
 		"--node-lease-duration-seconds=40",
+		"--server-address=" + c.address(Kwok),
 	}
 }
 
-// kwokReady is not asked of kwok, which serves no such endpoint here: its nodes say it.
-func (c *Cluster) kwokReady(context.Context) error { return nil }
+func (c *Cluster) kwokReady(ctx context.Context) error {
+	return get(ctx, http.DefaultClient, "http://"+c.address(Kwok)+"/healthz")
+}

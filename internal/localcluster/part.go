@@ -72,6 +72,8 @@ func (p Part) Kill(ctx context.Context) error {
 
 // Start starts the part unless it runs, and waits until it is ready.
 func (p Part) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
 	how, err := p.cluster.launch(p.name)
 	if err != nil {
 		return err
