@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package warmpool
+
+import (
+	"time"
+
+	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/blueprint"
+)
+
+// stock is what a pool has, sorted by what is to become of it.
+type stock struct {
+	// desired is spec.replicas, and limit how many members there may be at a time.
+	desired, limit int
+	// live are the members that are not terminating.
+	live        []*agents.Sandbox
+	terminating int
+	inFlight    int
+	ready       int
+	// updated counts live members of the template's present blueprint.
+	updated int
+	// lost are live members that will never be Ready: finished, tampered with, or not
+	// Ready in time without an explanation.
+	lost []*agents.Sandbox
+	// stale are live members of an older blueprint that the strategy replaces.
+	stale []*agents.Sandbox
+	// held are live members that are not Ready in time, and why.
+	held []held
+	// graceEnd is when the next member's grace ends, zero if no grace is running.
+	graceEnd time.Time
+}
+
+type held struct{ member, why string }
+
+// takeStock sorts the members of a pool.
+func takeStock(seen observed, now time.Time) stock {
+	s := stock{desired: int(seen.Pool.DesiredReplicas()), inFlight: len(seen.InFlight)}
+	for _, member := range seen.Members {
+		if member.DeletionTimestamp != nil {
+			s.terminating++
+			continue
+		}
+		s.live = append(s.live, member)
+		s.sort(seen, member, now)
+	}
+	s.limit = s.desired + surge(seen.Pool, s)
+	return s
+}
+
+func (s *stock) sort(seen observed, member *agents.Sandbox, now time.Time) {
+	fresh := seen.Blueprint != nil && seen.Blueprint.Matches(member)
+	if fresh {
+		s.updated++
+	}
+	ready := isReady(member)
+	if ready {
+		s.ready++
+	}
+	switch {
+	case isFinished(member), !blueprint.Intact(member):
+		s.lost = append(s.lost, member)
+		return
+	case !ready && now.Before(graceEnd(member, seen.Options)):
+		if end := graceEnd(member, seen.Options); s.graceEnd.IsZero() || end.Before(s.graceEnd) {
+			s.graceEnd = end
+		}
+	case !ready:
+		why := explain(member, seen.Pods[member.UID])
+		if why == "" {
+			s.lost = append(s.lost, member)
+			return
+		}
+		s.held = append(s.held, held{member.Name, why})
+	}
+	if seen.Blueprint != nil && !fresh && seen.Pool.UpdateStrategyType() != extensions.WarmPoolOnReplenish {
+		s.stale = append(s.stale, member)
+	}
+}
+
+// total is how many members there are or may be.
+func (s stock) total() int { return len(s.live) + s.terminating + s.inFlight }
+
+// room is how many members may be added.
+func (s stock) room() int {
+	// While a rolling update may go above the replicas, it does so for new members in
+	// the place of old ones, and never makes more new ones than will stay.
+	return max(0, min(s.limit-s.total(), s.desired-(len(s.live)-len(s.stale))-s.inFlight))
+}
