@@ -46,7 +46,7 @@ func decideFailure(s *agents.Sandbox, pod *corev1.Pod, now time.Time) failureVer
 		return failureVerdict{}
 	}
 	ready := podCondition(pod, corev1.PodReady)
-	if ready == nil || ready.Status != corev1.ConditionTrue {
+	if pod.Status.Phase != corev1.PodRunning || ready == nil || ready.Status != corev1.ConditionTrue {
 		return failureVerdict{remember: known}
 	}
 	good := ready.LastTransitionTime.Add(goodAfter)

@@ -41,8 +41,8 @@ func metadataFor(s *agents.Sandbox, set settings) podMetadata {
 	m.labels[agents.LabelSandboxNameHash] = agents.NameHash(s.Name)
 	m.labels[agents.LabelSandboxUID] = string(s.UID)
 	setKey(m.labels, agents.LabelCreatedBy, agents.NormalizeCreatedBy(s.Labels[agents.LabelCreatedBy]))
-	pool := control.ControllerOf(s, extensions.GroupName, "SandboxWarmPool")
-	claim := control.ControllerOf(s, extensions.GroupName, "SandboxClaim")
+	pool := control.ControllerOf(s, extensions.GroupName, extensions.SandboxWarmPoolKind)
+	claim := control.ControllerOf(s, extensions.GroupName, extensions.SandboxClaimKind)
 	if pool != nil || claim != nil {
 		setKey(m.labels, agents.LabelTemplateRefHash, templateRefHash(s))
 	}

@@ -17,7 +17,7 @@ import (
 // replaces its members itself.
 func recreates(s *agents.Sandbox) bool {
 	return s.UpdateStrategyType() == agents.SandboxUpdateRecreate &&
-		control.ControllerOf(s, extensions.GroupName, "SandboxWarmPool") == nil
+		control.ControllerOf(s, extensions.GroupName, extensions.SandboxWarmPoolKind) == nil
 }
 
 // newlyOutdated reports whether the status does not tell of this difference between pod
