@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package warmpool_test
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/blueprint"
+	"github.com/berthdev/berth/internal/warmpool"
+)
+
+func keyOf(obj client.Object) client.ObjectKey { return client.ObjectKeyFromObject(obj) }
+
+// edit changes the template's pod annotation or image.
+func (s *stage) edit(body map[string]any) {
+	s.t.Helper()
+	s.patch(s.template("python", ""), "", map[string]any{"spec": map[string]any{"podTemplate": body}})
+}
+
+func newImage() map[string]any {
+	return map[string]any{"spec": map[string]any{"containers": []map[string]any{{"name": "main", "image": "new"}}}}
+}
+
+func image(s agents.Sandbox) string { return s.Spec.PodTemplate.Spec.Containers[0].Image }
+
+func TestOnReplenishKeepsOlderMembersAndMakesNewOnes(t *testing.T) {
+	s := newStage(t, warmpool.Options{})
+	pool := s.filled(3, extensions.WarmPoolOnReplenish)
+	before := s.members(pool)
+	s.edit(newImage())
+	s.await(pool, "has no member of the new blueprint", func(p *extensions.SandboxWarmPool) bool { return p.Status.UpdatedReplicas == 0 })
+	if err := s.client.Delete(s.ctx, &before[0]); err != nil {
+		t.Fatal(err)
+	}
+	after := s.awaitMembers(pool, "three again", func(members []agents.Sandbox) bool {
+		return len(members) == 3 && !slices.ContainsFunc(members, func(m agents.Sandbox) bool { return m.Name == before[0].Name })
+	})
+	images := map[string]int{}
+	for _, m := range after {
+		images[image(m)]++
+	}
+	if images["old"] != 2 || images["new"] != 1 {
+		t.Errorf("images %v, want two old and one new", images)
+	}
+	s.await(pool, "counts one of the new blueprint", func(p *extensions.SandboxWarmPool) bool { return p.Status.UpdatedReplicas == 1 })
+}
+
+func TestReplacingStrategiesReplaceOlderMembers(t *testing.T) {
+	cases := map[string]struct {
+		strategy extensions.SandboxWarmPoolUpdateStrategyType
+		edit     map[string]any
+	}{
+		"Recreate replaces members of an older image": {extensions.WarmPoolRecreate, newImage()},
+		"Recreate replaces members whose pods have older annotations": {
+			extensions.WarmPoolRecreate, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"rolled": "yes"}}},
+		},
+		"RollingUpdate replaces members of an older image": {extensions.WarmPoolRollingUpdate, newImage()},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, warmpool.Options{})
+			pool := s.filled(3, c.strategy)
+			s.edit(c.edit)
+			current := s.template("python", "")
+			if err := s.client.Get(s.ctx, keyOf(current), current); err != nil {
+				t.Fatal(err)
+			}
+			s.awaitMembers(pool, "of the new blueprint", func(members []agents.Sandbox) bool {
+				return len(members) == 3 && !slices.ContainsFunc(members, func(m agents.Sandbox) bool { return !blueprint.Matches(&m, current) })
+			})
+			s.await(pool, "is full again", func(p *extensions.SandboxWarmPool) bool { return full(3)(p) && p.Status.UpdatedReplicas == 3 })
+			if most := s.player.mostOf(pool.UID); most != 3 {
+				t.Errorf("there were %d members at a time, want 3", most)
+			}
+		})
+	}
+}
+
+func TestNobodyCanPlantAMember(t *testing.T) {
+	s := newStage(t, warmpool.Options{})
+	pool := s.filled(2, extensions.WarmPoolRecreate)
+	template := s.template("python", "")
+	if err := s.client.Get(s.ctx, keyOf(template), template); err != nil {
+		t.Fatal(err)
+	}
+	planted := []*agents.Sandbox{
+		blueprint.Member(pool, template, "orphan"),
+		blueprint.Member(pool, template, "of-a-former-pool"),
+	}
+	planted[0].OwnerReferences = nil
+	planted[1].OwnerReferences[0].UID = "former-uid"
+	for _, one := range planted {
+		s.create(one)
+	}
+	// Edits the pool reacts to, so that it looks at everything once more.
+	s.patch(pool, "", map[string]any{"spec": map[string]any{"replicas": 1}})
+	s.await(pool, "shrank", full(1))
+	s.edit(newImage())
+	s.await(pool, "is of the new blueprint", func(p *extensions.SandboxWarmPool) bool { return full(1)(p) && p.Status.UpdatedReplicas == 1 })
+	for _, one := range planted {
+		is := one.DeepCopy()
+		if !s.exists(is) || is.DeletionTimestamp != nil {
+			t.Errorf("Sandbox %s, which is no member, was deleted", one.Name)
+		}
+		if !equality.Semantic.DeepEqual(is.OwnerReferences, one.OwnerReferences) {
+			t.Errorf("Sandbox %s, which is no member, was adopted: %v", one.Name, is.OwnerReferences)
+		}
+	}
+}
+
+func TestAPoolAfterACrashHasWhatItHad(t *testing.T) {
+	s := newStage(t, warmpool.Options{MaxBatchSize: 4})
+	s.create(s.template("python", "old"))
+	pool := s.pool(30, extensions.WarmPoolOnReplenish)
+	s.create(pool)
+	s.awaitMembers(pool, "some", func(members []agents.Sandbox) bool { return len(members) > 5 })
+	s.manager.Kill(t)
+	s.manager.Restart(t)
+	s.await(pool, "is full", full(30))
+	if most := s.player.mostOf(pool.UID); most != 30 {
+		t.Errorf("there were %d members at a time, want 30", most)
+	}
+	var list agents.SandboxList
+	if err := s.client.List(s.ctx, &list, client.InNamespace(s.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range list.Items {
+		if metav1.GetControllerOf(&one) == nil {
+			t.Errorf("Sandbox %s belongs to nobody", one.Name)
+		}
+	}
+}
