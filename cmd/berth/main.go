@@ -9,7 +9,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/berthdev/berth/internal/cli"
 )
@@ -19,6 +21,7 @@ func main() {
 }
 
 func run() int {
+	log.SetLogger(logr.Discard()) // what the client library logs is not for people; errors reach them as such
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first signal asks the command to stop and clean up; a second one ends the process.

@@ -65,7 +65,7 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 		return err
 	}
 	began := time.Now()
-	claim, err := p.createClaim(c, o)
+	claim, err := p.createClaim(ctx, c, o)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 		fmt.Fprintln(p.streams.Out, claim.Name)
 		return nil
 	case ctx.Err() != nil:
-		return p.giveUp(c, claim)
+		return p.giveUp(ctx, c, claim)
 	case errors.Is(err, context.DeadlineExceeded):
 		return p.notInTime(claim, o.timeout)
 	default:
@@ -94,8 +94,8 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 
 // createClaim makes the claim. It awaits the answer even if a person gives up meanwhile, because the
 // answer says whether there is something to give back; for the same reason the name is chosen here.
-func (p *program) createClaim(c *cluster, o claimOptions) (*extensions.SandboxClaim, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
+func (p *program) createClaim(ctx context.Context, c *cluster, o claimOptions) (*extensions.SandboxClaim, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		claim := newClaim(c.namespace, o)
@@ -203,8 +203,8 @@ func (p *program) notInTime(claim *extensions.SandboxClaim, timeout time.Duratio
 }
 
 // giveUp deletes the claim that this command made.
-func (p *program) giveUp(c *cluster, claim *extensions.SandboxClaim) error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
+func (p *program) giveUp(ctx context.Context, c *cluster, claim *extensions.SandboxClaim) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
 	fmt.Fprintf(p.streams.ErrOut, "Interrupted; giving up claim %s.\n", claim.Name)
 	err := c.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})

@@ -9,7 +9,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -53,9 +52,10 @@ func newProgram(calledBy string, streams genericiooptions.IOStreams) *program {
 			claim=$(berth claim python)
 			berth exec $claim -- python3 -c 'print(6 * 7)'
 			berth release $claim`),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		Args:                       cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -67,7 +67,7 @@ func newProgram(calledBy string, streams genericiooptions.IOStreams) *program {
 	p.root.SetIn(streams.In)
 	p.root.SetOut(streams.Out)
 	p.root.SetErr(streams.ErrOut)
-	p.root.SetFlagErrorFunc(p.badFlag)
+	p.root.SetFlagErrorFunc(usage)
 	p.flags.AddFlags(p.root.PersistentFlags())
 	hideRareFlags(p.root.PersistentFlags())
 	p.root.AddCommand(
@@ -94,7 +94,10 @@ func displayName(calledBy string) string {
 func (p *program) examples(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i, line := range lines {
-		lines[i] = "  " + strings.TrimLeft(line, "\t")
+		if line = strings.TrimLeft(line, "\t"); line != "" {
+			line = "  " + line
+		}
+		lines[i] = line
 	}
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "berth ", p.name+" ")
 }
@@ -123,13 +126,6 @@ func (p *program) unknownCommand(name string) error {
 		next = "did you mean: " + p.name + " " + strings.Join(near, ", ") + "?"
 	}
 	return &problem{cause: fmt.Errorf("there is no command %q", name), next: []string{next}}
-}
-
-func (p *program) badFlag(cmd *cobra.Command, err error) error {
-	if errors.Is(err, pflag.ErrHelp) {
-		return err
-	}
-	return usage(cmd, err)
 }
 
 // usage is a problem with how a command was written.

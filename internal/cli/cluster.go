@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,11 +71,16 @@ func kinds() (*kruntime.Scheme, meta.RESTMapper, error) {
 			return nil, nil, err
 		}
 	}
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
-	mapper.Add(agents.GroupVersion.WithKind(agents.SandboxKind), meta.RESTScopeNamespace)
-	for _, kind := range []string{"SandboxClaim", "SandboxWarmPool", "SandboxTemplate"} {
-		mapper.Add(extensions.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	for kind, resource := range map[schema.GroupVersionKind]string{
+		corev1.SchemeGroupVersion.WithKind("Pod"):                        "pods",
+		appsv1.SchemeGroupVersion.WithKind("Deployment"):                 "deployments",
+		agents.GroupVersion.WithKind(agents.SandboxKind):                 "sandboxes",
+		extensions.GroupVersion.WithKind(extensions.SandboxClaimKind):    "sandboxclaims",
+		extensions.GroupVersion.WithKind(extensions.SandboxWarmPoolKind): "sandboxwarmpools",
+		extensions.GroupVersion.WithKind(extensions.SandboxTemplateKind): "sandboxtemplates",
+	} {
+		group := kind.GroupVersion()
+		mapper.AddSpecific(kind, group.WithResource(resource), group.WithResource(strings.ToLower(kind.Kind)), meta.RESTScopeNamespace)
 	}
 	return scheme, mapper, nil
 }

@@ -58,6 +58,9 @@ func (p *program) execCommand() *cobra.Command {
 			return p.notRun(p.exec(cmd.Context(), o))
 		},
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return p.notRun(&problem{cause: err, next: []string{p.command("exec", "CLAIM -- COMMAND") + "; flags after -- are the command's"}})
+	})
 	cmd.Flags().StringVarP(&o.container, "container", "c", "", "the container; by default the pod's first")
 	cmd.Flags().BoolVarP(&o.stdin, "stdin", "i", false, "pass standard input on; by default if it is not a terminal")
 	cmd.Flags().BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal; by default if standard input and output are terminals")

@@ -68,7 +68,7 @@ func (f follower[T]) follow(ctx context.Context, current T) error {
 			if done, err := f.see(current, false); done || err != nil {
 				return err
 			}
-		case err == nil, apierrors.IsNotFound(err):
+		case err == nil, apierrors.IsNotFound(err) && !notServed(err):
 			_, err := f.see(current, true)
 			return err
 		case final(err):
@@ -77,8 +77,12 @@ func (f follower[T]) follow(ctx context.Context, current T) error {
 	}
 }
 
-// final says whether asking again would get the same answer.
+// final says whether asking again would get the same answer. An API server that has just started does
+// not serve custom resources yet, which is not final: there was an object of the kind already.
 func final(err error) bool {
+	if notServed(err) {
+		return false
+	}
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonForbidden, metav1.StatusReasonUnauthorized, metav1.StatusReasonNotFound,
 		metav1.StatusReasonBadRequest, metav1.StatusReasonInvalid, metav1.StatusReasonMethodNotAllowed:

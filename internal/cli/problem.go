@@ -54,9 +54,9 @@ func (p *program) report(err error) int {
 		return exitProblem
 	}
 	for i, line := range known.next {
-		label := "Next: "
+		label := "Next:"
 		if i > 0 {
-			label = "  or: "
+			label = "  or:"
 		}
 		fmt.Fprintln(p.streams.ErrOut, label, line)
 	}

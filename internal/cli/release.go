@@ -90,21 +90,23 @@ func (p *program) release(ctx context.Context, o releaseOptions) error {
 		}
 	}
 	var failed []error
-	for _, name := range o.names {
+	for i, name := range o.names {
+		if ctx.Err() != nil {
+			failed = append(failed, &problem{cause: fmt.Errorf("interrupted; not released: %s", strings.Join(o.names[i:], ", ")), code: exitInterrupted})
+			break
+		}
 		if err := p.releaseOne(ctx, c, name, o); err != nil {
 			failed = append(failed, p.explain(err))
-		}
-		if ctx.Err() != nil {
-			break
 		}
 	}
 	if len(failed) <= 1 {
 		return errors.Join(failed...)
 	}
+	code := exitProblem
 	for _, err := range failed {
-		p.report(err)
+		code = p.report(err)
 	}
-	return exitCode(exitProblem)
+	return exitCode(code)
 }
 
 func (p *program) allClaims(ctx context.Context, c *cluster, confirmed bool) ([]string, error) {
@@ -138,7 +140,10 @@ func (p *program) releaseOne(ctx context.Context, c *cluster, name string, o rel
 		}
 		options = []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &claim.UID}}
 	}
-	if err := c.Delete(ctx, claim, options...); err != nil {
+	// The answer is awaited even if a person gives up meanwhile: it says what was done.
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+	defer cancel()
+	if err := c.Delete(asking, claim, options...); err != nil {
 		return p.releaseError(name, c.namespace, err)
 	}
 	if !o.wait {
@@ -155,6 +160,9 @@ func (p *program) releaseOne(ctx context.Context, c *cluster, name string, o rel
 func (p *program) releaseError(name, namespace string, err error) error {
 	if apierrors.IsNotFound(err) && !notServed(err) {
 		return p.missing("claim", name, namespace)
+	}
+	if errors.Is(err, context.Canceled) {
+		return &problem{cause: fmt.Errorf("interrupted; claim %s is not released", name), code: exitInterrupted}
 	}
 	return fmt.Errorf("release claim %s: %w", name, err)
 }

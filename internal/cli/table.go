@@ -83,9 +83,9 @@ func sandboxRow(sandbox *agents.Sandbox, claims map[types.UID]*extensions.Sandbo
 		return r
 	}
 	switch owner.Kind {
-	case "SandboxWarmPool":
+	case extensions.SandboxWarmPoolKind:
 		r.owner, r.pool = "pool/"+owner.Name, owner.Name
-	case "SandboxClaim":
+	case extensions.SandboxClaimKind:
 		r.owner = "claim/" + owner.Name
 		if claim := claims[owner.UID]; claim != nil {
 			r.pool = claim.PoolName()

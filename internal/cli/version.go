@@ -90,8 +90,8 @@ func kubernetesVersion(c *cluster) string {
 // clientVersion is what the Go toolchain recorded: a release's tag, or the commit that was built.
 func clientVersion() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "unreleased"
 	}
 	return info.Main.Version
 }
