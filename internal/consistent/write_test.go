@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package consistent
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestPatchesCarryWhatTheyWereDecidedOn(t *testing.T) {
+	base := seenPod("a", "one", "u1", 5)
+	for _, c := range []struct {
+		name  string
+		patch Patch
+		want  string // "" is an error
+	}{
+		{"a patch of anything", Patch{"status": nil}, `{"metadata":{"resourceVersion":"5","uid":"u1"},"status":null}`},
+		{"a patch of metadata", Patch{"metadata": map[string]any{"labels": nil}}, `{"metadata":{"labels":null,"resourceVersion":"5","uid":"u1"}}`},
+		{"a patch of metadata that is a Patch itself", Patch{"metadata": Patch{"labels": nil}}, `{"metadata":{"labels":null,"resourceVersion":"5","uid":"u1"}}`},
+		{"a condition of the caller's", Patch{"metadata": map[string]any{"uid": "u2", "resourceVersion": ""}}, `{"metadata":{"resourceVersion":"5","uid":"u1"}}`},
+		{"metadata that is no map", Patch{"metadata": base.ObjectMeta}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			body, err := conditional(base, c.patch)
+			if (err != nil) != (c.want == "") || string(body) != c.want {
+				t.Errorf("got %s (%v), want %s", body, err, c.want)
+			}
+			if given, ok := c.patch["metadata"].(map[string]any); ok && given["labels"] == nil && given["resourceVersion"] == "5" {
+				t.Error("the caller's patch was modified")
+			}
+		})
+	}
+}
+
+func TestMergedIsWhatTheServerWouldMake(t *testing.T) {
+	base := seenPod("a", "one", "u1", 5)
+	next := merged(base, []byte(`{"metadata":{"labels":{"owner":"two"}},"spec":{"nodeName":"n"}}`))
+	if next.Labels["owner"] != "two" || next.Spec.NodeName != "n" || next.UID != "u1" {
+		t.Errorf("got %v", next)
+	}
+	if base.Labels["owner"] != "one" {
+		t.Error("the base was modified")
+	}
+	if got := merged(base, []byte(`{"spec":"none"}`)); got != base {
+		t.Errorf("a patch that fits no pod gives %v", got)
+	}
+}
+
+func TestDiffIsTheLeastMergePatch(t *testing.T) {
+	from := corev1.PodStatus{Phase: corev1.PodPending, Message: "m", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}}
+	if p, differ, err := Diff(from, from); differ || err != nil {
+		t.Errorf("equal values differ: %v (%v)", p, err)
+	}
+	to := corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: from.PodIPs}
+	p, differ, err := Diff(from, to)
+	if err != nil || !differ || len(p) != 2 || p["phase"] != "Running" {
+		t.Errorf("got %v (%v)", p, err)
+	}
+	if message, set := p["message"]; !set || message != nil {
+		t.Errorf("a value that was removed is not removed by %v", p)
+	}
+}
