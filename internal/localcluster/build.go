@@ -85,9 +85,10 @@ func build(ctx context.Context, progress *Progress) (Binaries, error) {
 		return binaries, nil
 	}
 
-	waiting := progress.Step("Waiting for another build of Kubernetes")
-	unlock, err := lock(ctx, filepath.Join(cache, "kubernetes", "lock"))
-	if waiting.Done(err) != nil {
+	unlock, err := lock(ctx, filepath.Join(cache, "kubernetes", "lock"), func() *Step {
+		return progress.Step("Waiting for another build of Kubernetes")
+	})
+	if err != nil {
 		return binaries, err
 	}
 	defer unlock()

@@ -120,7 +120,9 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	unlock, err := lock(ctx, dir+".lock")
+	unlock, err := lock(ctx, dir+".lock", func() *Step {
+		return options.Progress.Step("Waiting for another command on this cluster")
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +159,10 @@ func (c *Cluster) up(ctx context.Context, options Options) error {
 		return err
 	case c.config.Mode != options.Mode:
 		return fmt.Errorf("%s has a cluster of mode %s; stop it first", c.dir, c.config.Mode)
+	default:
+		if err := c.renew(options.Binaries); err != nil {
+			return err
+		}
 	}
 	if c.config.Mode == Node {
 		if err := c.startNode(ctx); err != nil {
@@ -183,7 +189,9 @@ func Open(dir string) (*Cluster, error) {
 // included. It works from what it finds there, so it may be called on a cluster half started or half
 // stopped. Parts are killed, not asked: nothing of them is kept.
 func (c *Cluster) Stop(ctx context.Context) error {
-	unlock, err := lock(ctx, c.dir+".lock")
+	unlock, err := lock(ctx, c.dir+".lock", func() *Step {
+		return c.progress.Step("Waiting for another command on this cluster")
+	})
 	if err != nil {
 		return err
 	}

@@ -220,8 +220,9 @@ func (c *Cluster) settle(ctx context.Context) error {
 			return fmt.Errorf("%w (%w)", err, last)
 		}
 	}
-	if c.config.Mode == Node {
-		return c.settleNode(ctx)
+	if c.config.Mode != Node {
+		return nil
 	}
-	return nil
+	step := c.progress.Step("Providing images and storage, and waiting for the node")
+	return step.Done(c.settleNode(ctx))
 }

@@ -51,6 +51,12 @@ func (c *Cluster) create(options Options) error {
 	)
 }
 
+// renew makes an old cluster use this version's programs and settings, from each part's next start.
+func (c *Cluster) renew(binaries Binaries) error {
+	c.config.Binaries = binaries
+	return errors.Join(c.linkPrograms(), c.writeConfigurations(), writeJSON(c.configFile(), c.config))
+}
+
 // linkPrograms gives each part a program of its own name below the cluster's directory. The name is
 // what the one binary chooses its part by, and what strays are found by.
 func (c *Cluster) linkPrograms() error {

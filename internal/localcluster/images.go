@@ -252,7 +252,7 @@ func busybox(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	unlock, err := lock(ctx, filepath.Join(cache, "busybox.lock"))
+	unlock, err := lock(ctx, filepath.Join(cache, "busybox.lock"), func() *Step { return nil })
 	if err != nil {
 		return "", err
 	}

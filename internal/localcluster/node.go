@@ -70,8 +70,9 @@ func (c *Cluster) writeNodeConfigurations() error {
 		c.nodeFile("cni/10-berth.conflist"): cniTemplate,
 		c.nodeFile("kubelet.yaml"):          kubeletTemplate,
 		c.nodeFile("kube-proxy.yaml"):       proxyTemplate,
-		// No name server is reached from a node; an empty file keeps this machine's own out of pods.
-		c.nodeFile("resolv.conf"): "",
+		// There is no name server. A file without any line would make containerd give pods this
+		// machine's, which they cannot reach: names would not resolve after seconds instead of at once.
+		c.nodeFile("resolv.conf"): "options timeout:1 attempts:1\n",
 	} {
 		var out bytes.Buffer
 		parsed, err := template.New(filepath.Base(file)).Parse(text)
@@ -134,7 +135,7 @@ func (c *Cluster) healthyOnNode(port int) func(context.Context) error {
 	}
 }
 
-// settleNode waits until pods run, and provides storage.
+// settleNode gives the node images and storage, and waits until pods run on it.
 func (c *Cluster) settleNode(ctx context.Context) error {
 	images, err := standardImages(ctx, c.config.Binaries)
 	if err != nil {

@@ -155,28 +155,33 @@ func (p Part) await(ctx context.Context, how launch) error {
 	return err
 }
 
-// startParts starts all parts. Those that only need the API server start together.
-func (c *Cluster) startParts(ctx context.Context) error {
-	var servers, clients []string
+// stages are the parts that start together, each after those it cannot do without.
+func (c *Cluster) stages() [][]string {
+	stages := make([][]string, 3)
 	for _, name := range c.config.Parts {
-		if name == Etcd || name == APIServer {
-			servers = append(servers, name)
-		} else {
-			clients = append(clients, name)
+		stage := 2
+		switch name {
+		case Etcd, Containerd:
+			stage = 0
+		case APIServer:
+			stage = 1
 		}
+		stages[stage] = append(stages[stage], name)
 	}
-	for _, name := range servers {
-		if err := c.startTogether(ctx, name); err != nil {
+	return stages
+}
+
+// startParts starts all parts and waits until the cluster is as its users expect it.
+func (c *Cluster) startParts(ctx context.Context) error {
+	for _, names := range c.stages() {
+		if err := c.startTogether(ctx, names); err != nil {
 			return err
 		}
-	}
-	if err := c.startTogether(ctx, clients...); err != nil {
-		return err
 	}
 	return c.settle(ctx)
 }
 
-func (c *Cluster) startTogether(ctx context.Context, names ...string) error {
+func (c *Cluster) startTogether(ctx context.Context, names []string) error {
 	var missing []string
 	for _, name := range names {
 		if !c.Part(name).Running() {

@@ -110,8 +110,9 @@ func lastLines(file string, count int) string {
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")
 }
 
-// lock takes a lock that is shared by all processes of this machine and given up when this one ends.
-func lock(ctx context.Context, file string) (unlock func(), err error) {
+// lock takes a lock that is shared by all processes of this machine and given up when this one ends. If
+// another has it, waiting says so.
+func lock(ctx context.Context, file string, waiting func() *Step) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
 	}
@@ -119,16 +120,18 @@ func lock(ctx context.Context, file string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
-		switch err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, syscall.EINTR):
+	take := func(context.Context) (bool, error) {
+		err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
 			return false, nil
-		default:
-			return false, err
 		}
-	})
+		return err == nil, err
+	}
+	taken, err := take(ctx)
+	if !taken && err == nil {
+		step := waiting()
+		err = step.Done(wait.PollUntilContextCancel(ctx, 50*time.Millisecond, false, take))
+	}
 	if err != nil {
 		held.Close()
 		return nil, fmt.Errorf("lock %s: %w", file, err)
