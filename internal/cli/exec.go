@@ -9,12 +9,14 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	utilexec "k8s.io/client-go/util/exec"
+	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
@@ -153,6 +155,7 @@ func newExecutor(config *rest.Config, pod *corev1.Pod, o execOptions) (remotecom
 
 // stream runs the command with this program's streams.
 func (p *program) stream(ctx context.Context, executor remotecommand.Executor, o execOptions) error {
+	ctx = klog.NewContext(ctx, logr.Discard()) // how an interrupted command's streams end is no news
 	options := remotecommand.StreamOptions{Stdout: p.streams.Out, Stderr: p.streams.ErrOut, Tty: o.tty}
 	if o.stdin {
 		options.Stdin = p.streams.In

@@ -153,7 +153,7 @@ func TestRequestsThatTheClusterRefusesAreExplained(t *testing.T) {
 		"a context that does not exist": {
 			[]string{"ls", "--context", "nowhere"}, []string{"the kubeconfig does not lead to a cluster", "kubectl config get-contexts"}},
 	} {
-		t.Run(name, func(t *testing.T) { s.run(c.args...).expect(t, 1, c.want...) })
+		t.Run(name, func(t *testing.T) { s.in(t).run(c.args...).expect(t, 1, c.want...) })
 	}
 }
 

@@ -83,6 +83,13 @@ func newSpace(t *testing.T) *space {
 	return &space{WithWatch: c, t: t, ctx: ctx, name: namespace.Name}
 }
 
+// in is the same namespace for a subtest.
+func (s *space) in(t *testing.T) *space {
+	sub := *s
+	sub.t = t
+	return &sub
+}
+
 // must fails the test on errors of its own making.
 func (s *space) must(err error) {
 	s.t.Helper()
