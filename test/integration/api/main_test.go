@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,9 +38,14 @@ var (
 		}
 		config.WarningHandler = rest.NoWarnings{}
 		config.QPS = -1
-		return config, deploy.Install(context.Background(), config)
+		ctx, cancel := context.WithTimeout(context.Background(), installLimit)
+		defer cancel()
+		return config, deploy.Install(ctx, config)
 	})
 )
+
+// installLimit ends an installation that a broken policy would keep waiting.
+const installLimit = 3 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(clustertest.Main(m, &cluster)) }
 
