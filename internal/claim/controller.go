@@ -14,6 +14,7 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -81,6 +82,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		err = r.apply(ctx, seen, next)
 		switch {
 		case err == nil, consistent.Again(err):
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			return reconcile.Result{}, nil // the claim goes with its namespace
 		case isRefusal(err) && isCreate(next):
 			refused = err
 		default:
