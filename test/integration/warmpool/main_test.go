@@ -71,6 +71,7 @@ func newStage(t *testing.T, options warmpool.Options) *stage {
 	s := &stage{t: t, ctx: t.Context(), client: c, namespace: ns.Name}
 	s.player = play(t, c, ns.Name)
 	s.manager = managertest.Start(t, cluster, managertest.Options{Controllers: []manager.Controller{{
+		Events: "sandboxwarmpool-controller",
 		New: func(env control.Environment, views kinds.Views) control.Controller {
 			return warmpool.New(env, views, options)
 		},
