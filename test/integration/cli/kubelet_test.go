@@ -63,8 +63,9 @@ func (s *space) serveExec(w http.ResponseWriter, r *http.Request, run commands) 
 	}
 	query := r.URL.Query()
 	want := 1 // the stream for how it ended
-	for _, asked := range []string{corev1.ExecStdinParam, corev1.ExecStdoutParam, corev1.ExecStderrParam} {
-		if query.Has(asked) {
+	// A terminal has a stream for its size.
+	for _, asked := range []string{corev1.ExecStdinParam, corev1.ExecStdoutParam, corev1.ExecStderrParam, corev1.ExecTTYParam} {
+		if on := query.Get(asked); on == "1" || on == "true" {
 			want++
 		}
 	}
@@ -119,6 +120,9 @@ func answer(line []string, run commands, streams map[string]httpstream.Stream) m
 	var errOut io.Writer = io.Discard
 	if stream := streams[corev1.StreamTypeStderr]; stream != nil {
 		errOut = stream
+	}
+	if size := streams[corev1.StreamTypeResize]; size != nil {
+		errOut, in = streams[corev1.StreamTypeStdout], size // the one output, and what a test wants to see
 	}
 	code := command(line[1:], in, streams[corev1.StreamTypeStdout], errOut)
 	if code == 0 {
