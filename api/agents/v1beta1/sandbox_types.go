@@ -69,6 +69,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && (!has(self.volumeClaimTemplates) || self.volumeClaimTemplates == oldSelf.volumeClaimTemplates)",message="volumeClaimTemplates is immutable"
 // +kubebuilder:validation:XValidation:rule="!has(self.operatingMode) || !has(oldSelf.operatingMode) || !has(self.replicas) || !has(oldSelf.replicas) || !(self.operatingMode == 'Suspended' && oldSelf.operatingMode == 'Suspended' && self.replicas == 1 && oldSelf.replicas == 0)",message="replicas cannot be raised while operatingMode is Suspended: the Sandbox would not run; set spec.operatingMode to Running as well"
 // +kubebuilder:validation:XValidation:rule="!has(self.operatingMode) || !has(oldSelf.operatingMode) || !has(self.replicas) || !has(oldSelf.replicas) || !(self.operatingMode == 'Running' && oldSelf.operatingMode == 'Suspended' && self.replicas == 0 && oldSelf.replicas == 0)",message="operatingMode cannot become Running while replicas is 0: the Sandbox would not run; set spec.replicas to 1 as well"
+// +kubebuilder:validation:XValidation:rule="has(self.operatingMode) || !has(oldSelf.operatingMode) || oldSelf.operatingMode != 'Suspended' || (has(self.replicas) && self.replicas == 0)",message="operatingMode is Suspended and left out of this write, which would start the Sandbox; send Suspended to keep it so, or Running"
 type SandboxSpec struct {
 	SandboxBlueprint `json:",inline"`
 

@@ -63,6 +63,9 @@ func TestWithoutPoliciesNothingRunsThatAFieldForbids(t *testing.T) {
 	if !running(t, s.patch("Sandbox", "v1beta1", "old", `{spec: {operatingMode: Running, replicas: 1}}`)) {
 		t.Error("old, with both fields on: it does not run")
 	}
+	_, err = s.resource("Sandbox", "v1alpha1").Update(t.Context(),
+		knows(t, s.get("Sandbox", "v1alpha1", "new-suspended"), "v1alpha1"), metav1.UpdateOptions{})
+	refused(t, err, "operatingMode is Suspended and left out of this write, which would start the Sandbox; send Suspended to keep it so, or Running")
 	_, err = s.tryCreate("SandboxWarmPool", "v1beta1", "pool", `{sandboxTemplateRef: {name: t}, updateStrategy: Recreate}`)
 	refused(t, err, "spec.updateStrategy")
 
