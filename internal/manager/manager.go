@@ -42,8 +42,12 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-// stopLimit is how long reconciles under way may take to end when the manager stops.
-const stopLimit = 20 * time.Second
+const (
+	// stopLimit is how long reconciles under way may take to end when the manager stops.
+	stopLimit = 20 * time.Second
+	// earlyStopLimit is how long a stop may take before anything acts.
+	earlyStopLimit = time.Second
+)
 
 // Controller says how to make one controller and how to run it.
 type Controller struct {
@@ -132,7 +136,7 @@ func New(server *rest.Config, o Options) (*Manager, error) {
 	}
 	inner, err := ctrlmanager.New(server, options)
 	if err != nil {
-		return nil, fmt.Errorf("reach the API server: %w", err)
+		return nil, explained(err)
 	}
 	m := &Manager{manager: inner, registry: o.Registry, queues: queues{byName: map[string]workqueue.TypedRateLimitingInterface[reconcile.Request]{}}, checked: make(chan struct{})}
 	if err := m.build(server, o); err != nil {
@@ -158,11 +162,8 @@ func (m *Manager) build(server *rest.Config, o Options) error {
 		return err
 	}
 	views, err := m.buildViews(server, connections.client(), o.Extensions)
-	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("%w; install the CustomResourceDefinitions first: kubectl apply --server-side -f deploy/crds", err)
-	}
 	if err != nil {
-		return err
+		return explained(err)
 	}
 	for _, c := range o.Controllers {
 		environment := newEnvironment(m.manager.GetEventRecorder(c.Events), m.queues.wake)
@@ -187,7 +188,27 @@ func (m *Manager) Start(ctx context.Context) error {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	defer m.registry.Unregister(lag)
-	return m.manager.Start(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- m.manager.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-m.checked:
+		return <-ended
+	case <-ctx.Done():
+	}
+	// controller-runtime does not come back from waiting for informers to sync. Nothing
+	// acts before that, and there is no Lease to give up.
+	early := time.NewTimer(earlyStopLimit)
+	defer early.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-m.checked:
+		return <-ended
+	case <-early.C:
+		return nil
+	}
 }
 
 // Running is closed when the informers have synced and their stores can be trusted.
@@ -196,6 +217,14 @@ func (m *Manager) Running() <-chan struct{} { return m.checked }
 // Elected is closed when the controllers start, as leader or because there is no
 // election.
 func (m *Manager) Elected() <-chan struct{} { return m.manager.Elected() }
+
+// explained adds to an error of talking to the server what a person can do about it.
+func explained(err error) error {
+	if noKind := (*meta.NoKindMatchError)(nil); errors.As(err, &noKind) {
+		return fmt.Errorf("%w; install the CustomResourceDefinitions first: kubectl apply -f deploy/crds", err)
+	}
+	return fmt.Errorf("reach the API server: %w", err)
+}
 
 // off is controller-runtime's word for no server.
 func off(address string) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // logger prints to standard error with "go test -v", and nothing without. It outlives
@@ -18,5 +19,7 @@ func logger(t testing.TB) logr.Logger {
 	if !testing.Verbose() {
 		print = func(string, string) {}
 	}
-	return funcr.New(print, funcr.Options{LogTimestamp: true}).WithName(t.Name())
+	own := funcr.New(print, funcr.Options{LogTimestamp: true})
+	log.SetLogger(own) // for what is told no other; the first one counts
+	return own.WithName(t.Name())
 }

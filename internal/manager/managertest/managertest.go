@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package managertest runs controllers inside a test, against a real API server.
+// Package managertest runs controllers inside a test, against a real API server, with the
+// rights that the manifests give them.
 //
 //	func TestMain(m *testing.M) {
 //		os.Exit(clustertest.Main(m, &cluster, clustertest.WithAudit()))
@@ -37,6 +38,9 @@ import (
 // installed up. Slow machines run many tests at once.
 const limit = 2 * time.Minute
 
+// user is who the controllers are in a cluster. They get no other rights in tests.
+const user = "system:serviceaccount:" + deploy.Namespace + ":" + deploy.ControllerName
+
 // Options say what to run.
 type Options struct {
 	// Controllers are run with all kinds, those of the extensions included.
@@ -44,8 +48,7 @@ type Options struct {
 	// UserAgent is what the manager's requests begin with; empty is the test's name.
 	// The requests a controller makes are told apart by Manager.UserAgent.
 	UserAgent string
-	// LeaderElection runs the controllers only while they lead, by the Lease in the
-	// namespace default.
+	// LeaderElection runs the controllers only while they lead.
 	LeaderElection bool
 	// Config changes the configuration that the manager gets.
 	Config func(*rest.Config)
@@ -63,17 +66,26 @@ type instance struct {
 	manager *manager.Manager
 	line    *line
 	stop    context.CancelFunc
-	ended   chan error
+	ended   chan struct{}
+	err     error // with which it ended
 }
 
-// Install applies the definitions and policies to the cluster and waits until they are
-// in effect. With a controller manager it restarts it, so that it collects the garbage
+// Install applies the definitions, the policies and the controller's rights to the
+// cluster and waits until they are in effect. With a controller manager it restarts it, so that it collects the garbage
 // of the new kinds at once.
 func Install(t testing.TB, cluster *localcluster.Cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if err := deploy.Install(ctx, clustertest.RESTConfig(t, cluster, "install")); err != nil {
+	config := clustertest.RESTConfig(t, cluster, "install")
+	if err := deploy.Install(ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	rights, err := deploy.Rights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := deploy.Apply(ctx, config, "", rights); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range cluster.Status() {
@@ -110,14 +122,15 @@ func New(t testing.TB, cluster *localcluster.Cluster, options Options) *Manager 
 func (m *Manager) start(t testing.TB) {
 	t.Helper()
 	config := clustertest.RESTConfig(t, m.cluster, m.options.UserAgent)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	if m.options.Config != nil {
 		m.options.Config(config)
 	}
-	i := &instance{line: newLine(), ended: make(chan error, 1)}
+	i := &instance{line: newLine(), ended: make(chan struct{})}
 	config.Wrap(i.line.wrap)
 	made, err := manager.New(config, manager.Options{
 		Controllers: m.options.Controllers, Extensions: true,
-		LeaderElection: m.options.LeaderElection, LeaseNamespace: "default",
+		LeaderElection: m.options.LeaderElection, LeaseNamespace: deploy.Namespace,
 		Registry: prometheus.NewRegistry(), Logger: logger(t),
 	})
 	if err != nil {
@@ -125,7 +138,10 @@ func (m *Manager) start(t testing.TB) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	i.manager, i.stop = made, stop
-	go func() { i.ended <- made.Start(ctx) }()
+	go func() {
+		defer close(i.ended)
+		i.err = made.Start(ctx)
+	}()
 	m.current = i
 }
 
@@ -137,9 +153,8 @@ func (m *Manager) Await(t testing.TB) {
 	for _, signal := range []<-chan struct{}{m.current.manager.Running(), m.current.manager.Elected()} {
 		select {
 		case <-signal:
-		case err := <-m.current.ended:
-			m.current.ended <- err
-			t.Fatalf("the manager ended: %v", err)
+		case <-m.current.ended:
+			t.Fatalf("the manager ended: %v", m.current.err)
 		case <-timeout.C:
 			t.Fatal("the controllers do not run: the informers have not synced, or another leads")
 		}
@@ -148,6 +163,15 @@ func (m *Manager) Await(t testing.TB) {
 
 // Elected is closed when the controllers run, as leader if there is an election.
 func (m *Manager) Elected() <-chan struct{} { return m.current.manager.Elected() }
+
+// AwaitEnd returns the error with which the manager ends of its own accord.
+func (m *Manager) AwaitEnd(t testing.TB) error {
+	t.Helper()
+	i := m.current
+	m.current = nil
+	i.await(t)
+	return i.err
+}
 
 // Stop ends the controllers as a signal to terminate does, and waits. It may be called
 // again.
@@ -184,15 +208,20 @@ func (m *Manager) end(t testing.TB, killed bool) {
 	i := m.current
 	m.current = nil
 	i.stop()
+	i.await(t)
+	if i.err != nil && !killed && !errors.Is(i.err, context.Canceled) {
+		t.Errorf("the manager ended: %v", i.err)
+	}
+}
+
+func (i *instance) await(t testing.TB) {
+	t.Helper()
 	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
 	select {
-	case err := <-i.ended:
-		if err != nil && !killed && !errors.Is(err, context.Canceled) {
-			t.Errorf("the manager ended: %v", err)
-		}
+	case <-i.ended:
 	case <-timeout.C:
-		t.Error("the manager does not stop")
+		t.Fatal("the manager does not end")
 	}
 }
 

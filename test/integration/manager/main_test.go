@@ -6,13 +6,17 @@ package manager_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +38,7 @@ const limit = time.Minute
 var cluster *localcluster.Cluster
 
 func TestMain(m *testing.M) {
+	log.SetLogger(quiet())
 	os.Exit(clustertest.Main(m, &cluster, clustertest.WithAudit()))
 }
 
@@ -83,10 +88,12 @@ func signing(namespace, mark string) manager.Controller {
 	}}
 }
 
-// setup installs the definitions and makes a namespace of the test's own.
+var install sync.Once
+
+// setup installs the definitions, once, and makes a namespace of the test's own.
 func setup(t *testing.T) (client.WithWatch, string) {
 	t.Helper()
-	managertest.Install(t, cluster)
+	install.Do(func() { managertest.Install(t, cluster) })
 	c, err := client.NewWithWatch(clustertest.RESTConfig(t, cluster, "test"), client.Options{Scheme: manager.Scheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +136,20 @@ func signedBy(mark string) (string, func(*agents.Sandbox) bool) {
 	return fmt.Sprintf("signed by %s", mark), func(s *agents.Sandbox) bool { return s.Annotations["signed-by"] == mark }
 }
 
-func withTimeout(timeout time.Duration) func(*rest.Config) {
-	return func(config *rest.Config) { config.Timeout = timeout }
+// freeAddress is one that nothing listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// quiet is a logger that says nothing.
+func quiet() logr.Logger { return funcr.New(func(string, string) {}, funcr.Options{}) }
