@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= dev
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -X main.gitVersion=$(VERSION) -X main.gitCommit=$(COMMIT)
+
+# Tools are pinned in hack/tools and built when they are first needed.
+tool = $$(go -C hack/tools tool -n $(1))
+
+# What "make test" and "make test-fast" test, and how long one package may take.
+PACKAGES ?= ./...
+TEST_TIMEOUT ?= 40m
+TEST_FLAGS ?=
+
+# What is made from other files.
+GENERATED := api deploy docs
+
+.PHONY: help
+help: ## Show what can be made
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##
+
+.PHONY: demo
+demo: build ## Claim a sandbox and run a command in it, on a local cluster or the one KUBECONFIG names
+	@go run ./hack/demo
+
+.PHONY: down
+down: ## Stop what "make demo" started and leave nothing of it behind
+	@go run ./hack/cluster down
+
+##
+
+.PHONY: build
+build: ## Build the programs into bin/
+	@go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+
+.PHONY: generate
+generate: ## Make what is derived from the Go types in api/, and the joined manifests
+	go run ./hack/generate
+	go run ./hack/manifests
+
+.PHONY: lint
+lint: verify ## Check the code with golangci-lint, and that "make generate" changes nothing
+	$(call tool,golangci-lint) run
+
+.PHONY: verify
+verify:
+	@sum() { git ls-files -z --cached --others --exclude-standard -- $(GENERATED) | xargs -0 sha256sum; }; \
+	before=$$(sum); $(MAKE) --no-print-directory generate; \
+	if ! diff <(echo "$$before") <(sum); then \
+		echo 'make generate has changed files: commit what it made' >&2; exit 1; \
+	fi
+
+.PHONY: test
+test: ## Run all tests: units, against a real API server, and with real pods where this machine can run them
+	@go run ./hack/cluster build
+	KUBE_CACHE_MUTATION_DETECTOR=true $(call tool,gotestsum) --format standard-quiet --hide-summary output \
+		-- -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
+
+.PHONY: test-fast
+test-fast: ## Run the tests that need no API server
+	KUBE_CACHE_MUTATION_DETECTOR=true go test $(TEST_FLAGS) ./api/... ./cmd/... ./deploy/... ./internal/...
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./internal/...
