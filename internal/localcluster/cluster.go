@@ -150,6 +150,11 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 }
 
 func (c *Cluster) up(ctx context.Context, options Options) error {
+	if options.EndWithStarter {
+		if err := c.recordStarter(); err != nil {
+			return err
+		}
+	}
 	switch err := c.load(); {
 	case errors.Is(err, os.ErrNotExist):
 		if err := c.create(options); err != nil {
@@ -199,11 +204,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	if err := c.remove(ctx); err != nil {
 		return fmt.Errorf("stop cluster in %s: %w", c.dir, err)
 	}
-	for _, end := range []*os.File{c.tether, c.hold} {
-		if end != nil {
-			end.Close()
-		}
-	}
+	c.untie()
 	return os.Remove(c.dir + ".lock")
 }
 

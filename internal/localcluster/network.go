@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // network is the private network of a node. Everything lies in one block of 65536 addresses:
@@ -49,7 +50,7 @@ func shortHash(dir string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// candidates are private blocks, those first that others use least.
+// candidates are private blocks that few others use.
 func candidates() []netip.Prefix {
 	var blocks []netip.Prefix
 	for second := 214; second < 254; second++ {
@@ -65,9 +66,13 @@ func block(first, second byte) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{first, second}), 16)
 }
 
-// freeBlock returns the first candidate that overlaps none of the networks in use.
-func freeBlock(used []netip.Prefix) (netip.Prefix, error) {
-	for _, candidate := range candidates() {
+// freeBlock returns a candidate that overlaps none of the networks in use. It looks from another one on for
+// each cluster, so that those that start at the same moment, or do not run at this one, get different blocks.
+func freeBlock(used []netip.Prefix, dir string) (netip.Prefix, error) {
+	all := candidates()
+	sum := sha256.Sum256([]byte(dir))
+	first := int(sum[0]) % len(all)
+	for _, candidate := range slices.Concat(all[first:], all[:first]) {
 		free := true
 		for _, other := range used {
 			free = free && !candidate.Overlaps(other)

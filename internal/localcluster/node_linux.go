@@ -70,7 +70,7 @@ func chooseNetwork(dir string) (network, error) {
 	if err != nil {
 		return network{}, err
 	}
-	block, err := freeBlock(used)
+	block, err := freeBlock(used, dir)
 	return newNetwork(block, dir), err
 }
 
@@ -92,7 +92,8 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		return fmt.Errorf("start the node's first process: %w", err)
 	}
 	if err := c.connect(ctx); err != nil {
-		return fmt.Errorf("connect the node: %w", err)
+		// A node that runs is taken to be connected.
+		return errors.Join(fmt.Errorf("connect the node: %w", err), c.Part(initProcess).Kill(ctx))
 	}
 	return nil
 }
@@ -146,9 +147,7 @@ func (c *Cluster) inNode(call func() error) error {
 	}
 	defer unix.Close(handle)
 	result := make(chan error, 1)
-	go func() {
-		// Never unlocked: the thread cannot go back, and ends with this goroutine.
-		runtime.LockOSThread()
+	go onSpareThread(func() {
 		// A thread that shares its root and working directory with others may not change its mounts.
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
 			result <- err
@@ -159,8 +158,25 @@ func (c *Cluster) inNode(call func() error) error {
 			return
 		}
 		result <- call()
-	}()
+	})
 	return <-result
+}
+
+// onSpareThread calls a function on a thread that ends with the calling goroutine. It is never the main
+// thread, which cannot end, and by whose namespaces the kernel describes the process in /proc/self.
+func onSpareThread(call func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		call()
+		return // locked: the thread cannot go back
+	}
+	done := make(chan struct{})
+	go func() { // elsewhere, as long as this goroutine has the main thread
+		defer close(done)
+		onSpareThread(call)
+	}()
+	<-done
+	runtime.UnlockOSThread()
 }
 
 // connect lays the cable between this machine and the node.
@@ -183,6 +199,9 @@ func (c *Cluster) connect(ctx context.Context) error {
 		{"route", "add", n.Services, "via", n.NodeIP},
 		{"route", "add", n.Pods, "via", n.NodeIP},
 	}
+	if err := c.disconnect(ctx); err != nil {
+		return err
+	}
 	if err := ip(ctx, here...); err != nil {
 		return err
 	}
@@ -196,6 +215,20 @@ func (c *Cluster) connect(ctx context.Context) error {
 		return err
 	}
 	return ip(ctx, routes...)
+}
+
+// disconnect removes this machine's end of the cable. It goes by itself with the node's network
+// namespace, but some time after it.
+func (c *Cluster) disconnect(ctx context.Context) error {
+	device := filepath.Join("/sys/class/net", c.config.Network.Device)
+	if _, err := os.Lstat(device); err != nil {
+		return nil
+	}
+	err := ip(ctx, []string{"link", "delete", c.config.Network.Device})
+	if _, gone := os.Lstat(device); gone != nil {
+		return nil
+	}
+	return err
 }
 
 func ip(ctx context.Context, commands ...[]string) error {
@@ -215,12 +248,8 @@ func (c *Cluster) cleanMachine(ctx context.Context) error {
 	if err := c.Part(initProcess).Kill(ctx); err != nil {
 		return err
 	}
-	// The device goes with the node's network namespace, but some time after it.
-	if _, err := os.Stat(filepath.Join("/sys/class/net", c.config.Network.Device)); err == nil {
-		err := ip(ctx, []string{"link", "delete", c.config.Network.Device})
-		if _, left := os.Stat(filepath.Join("/sys/class/net", c.config.Network.Device)); left == nil {
-			return err
-		}
+	if err := c.disconnect(ctx); err != nil {
+		return err
 	}
 	if err := unmountBelow(c.dir); err != nil {
 		return err
@@ -231,7 +260,7 @@ func (c *Cluster) cleanMachine(ctx context.Context) error {
 // unmountBelow unmounts what is mounted in a directory on this machine. A node's own mounts are not; this
 // keeps the removal of the directory from following a mount that somebody else made.
 func unmountBelow(dir string) error {
-	table, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return err
 	}

@@ -123,14 +123,6 @@ func (p Part) spawn(how launch) error {
 	return writeJSON(p.recordFile(), started)
 }
 
-// tie makes a command end with this process, if the cluster does.
-func (c *Cluster) tie(command *exec.Cmd) {
-	if c.tether != nil {
-		command.ExtraFiles = []*os.File{c.tether} // descriptor 3
-		command.Env = append(command.Env, "BERTH_TETHER=1")
-	}
-}
-
 // await polls until the part is ready. If it ends instead, the error has the last lines of its log.
 func (p Part) await(ctx context.Context, how launch) error {
 	var last error

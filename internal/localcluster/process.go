@@ -116,16 +116,10 @@ func lock(ctx context.Context, file string, waiting func() *Step) (unlock func()
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
 	}
-	held, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	take := func(context.Context) (bool, error) {
-		err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
-			return false, nil
-		}
-		return err == nil, err
+	var held *os.File
+	take := func(context.Context) (taken bool, err error) {
+		held, taken, err = tryLock(file)
+		return taken, err
 	}
 	taken, err := take(ctx)
 	if !taken && err == nil {
@@ -133,8 +127,35 @@ func lock(ctx context.Context, file string, waiting func() *Step) (unlock func()
 		err = step.Done(wait.PollUntilContextCancel(ctx, 50*time.Millisecond, false, take))
 	}
 	if err != nil {
-		held.Close()
 		return nil, fmt.Errorf("lock %s: %w", file, err)
 	}
 	return func() { held.Close() }, nil
+}
+
+// tryLock takes a lock unless another has it.
+func tryLock(file string) (held *os.File, taken bool, err error) {
+	held, err = os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	err = syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil && isStill(held, file) {
+		return held, true, nil
+	}
+	held.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
+		err = nil
+	}
+	return nil, false, err
+}
+
+// isStill says whether an open file is the one that has the name now. Who stops a cluster removes its
+// lock, and a lock on a removed file keeps nobody out.
+func isStill(held *os.File, file string) bool {
+	has, err := held.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(file)
+	return err == nil && os.SameFile(has, named)
 }

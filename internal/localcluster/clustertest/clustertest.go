@@ -103,6 +103,9 @@ func begin(ctx context.Context, options localcluster.Options) (*localcluster.Clu
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return nil, err
 	}
+	if err := localcluster.Sweep(ctx, parent); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp(parent, "")
 	if err != nil {
 		return nil, err
