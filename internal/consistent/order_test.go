@@ -3,12 +3,10 @@
 package consistent
 
 import (
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // hooked is a store that lets something happen between two reads of it.
@@ -71,30 +69,14 @@ var listers = map[string]func(*View[*corev1.Pod], string) []*corev1.Pod{
 	"hits before keys": func(v *View[*corev1.Pod], value string) []*corev1.Pod {
 		hits := v.store.ByIndex("owner", value)
 		written, removals := v.written(indexValue{"owner", value})
-		return listed(v, value, hits, written, removals)
+		return v.joinedHits(indexValue{"owner", value}, written, removals, hits)
 	},
 	"removals not noticed": func(v *View[*corev1.Pod], value string) []*corev1.Pod {
 		written, _ := v.written(indexValue{"owner", value})
 		hits := v.store.ByIndex("owner", value)
 		_, removals := v.written(indexValue{"owner", value})
-		return listed(v, value, hits, written, removals)
+		return v.joinedHits(indexValue{"owner", value}, written, removals, hits)
 	},
-}
-
-func listed(v *View[*corev1.Pod], value string, hits []any, written []types.NamespacedName, removals uint64) []*corev1.Pod {
-	overlaid := v.overlaid(hits, removals)
-	var found []*corev1.Pod
-	for _, item := range hits {
-		if p := item.(*corev1.Pod); !overlaid.Has(client.ObjectKeyFromObject(p)) {
-			found = append(found, p)
-		}
-	}
-	for key := range overlaid.Insert(written...) {
-		if p, ok := v.read(key); ok && slices.Contains(owners(p), value) {
-			found = append(found, p)
-		}
-	}
-	return found
 }
 
 // TestReadOrder lets the informer deliver, and the overlay be swept, between any two

@@ -3,7 +3,6 @@
 package consistent
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -99,15 +97,27 @@ func (v *View[T]) list(at indexValue) []T {
 	// entry before the item.
 	written, removals := v.written(at)
 	hits := v.store.ByIndex(at.index, at.value)
+	return v.joinedHits(at, written, removals, hits)
+}
+
+// joinedHits joins the store's hits, and the keys that were written before they were
+// read, with their entries.
+func (v *View[T]) joinedHits(at indexValue, written []types.NamespacedName, removals uint64, hits []any) []T {
+	entries := v.overlaid(written, removals, hits)
 	found := make([]T, 0, len(hits)+len(written))
-	overlaid := v.overlaid(hits, removals)
 	for _, item := range hits {
-		if obj := item.(T); !overlaid.Has(client.ObjectKeyFromObject(obj)) {
-			found = append(found, obj)
+		obj := item.(T)
+		if len(entries) > 0 {
+			if _, overlaid := entries[client.ObjectKeyFromObject(obj)]; overlaid {
+				continue
+			}
 		}
+		found = append(found, obj)
 	}
-	for key := range overlaid.Insert(written...) {
-		if obj, ok := v.read(key); ok && slices.Contains(v.indexes[at.index](obj), at.value) {
+	s := v.store.Version()
+	for key, e := range entries {
+		stored, ok := v.stored(key)
+		if obj, ok := join(e, s, stored, ok); ok && slices.Contains(v.indexes[at.index](obj), at.value) {
 			found = append(found, obj)
 		}
 	}
@@ -145,33 +155,39 @@ func (v *View[T]) written(at indexValue) ([]types.NamespacedName, uint64) {
 	return v.overlay.byIndex[at].UnsortedList(), v.overlay.removals
 }
 
-// overlaid returns the keys of those hits that must be joined with an entry. The
-// hits were read from the store when the overlay had made the given count of
-// removals: a hit without an entry now had none then, unless one was removed since.
-func (v *View[T]) overlaid(hits []any, removals uint64) sets.Set[types.NamespacedName] {
-	keys := sets.New[types.NamespacedName]()
+// overlaid returns the entries of the written keys and of those hits that must be
+// joined with one. The hits were read from the store when the overlay had made the
+// given count of removals, or later: a hit without an entry now had none then, unless
+// one was removed since.
+func (v *View[T]) overlaid(written []types.NamespacedName, removals uint64, hits []any) map[types.NamespacedName]*entry[T] {
+	entries := make(map[types.NamespacedName]*entry[T], len(written))
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	for _, key := range written {
+		entries[key] = v.overlay.entries[key]
+	}
 	all := v.overlay.removals != removals
 	if !all && len(v.overlay.entries) == 0 {
-		return keys
+		return entries
 	}
 	for _, item := range hits {
 		key := client.ObjectKeyFromObject(item.(T))
-		if all || v.overlay.entries[key] != nil {
-			keys.Insert(key)
+		if e := v.overlay.entries[key]; all || e != nil {
+			entries[key] = e
 		}
 	}
-	return keys
+	return entries
 }
 
 // byAge orders objects by creation time, then by name.
 func byAge[T client.Object](a, b T) int {
-	return cmp.Or(
-		a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),
-		strings.Compare(a.GetName(), b.GetName()),
-		strings.Compare(a.GetNamespace(), b.GetNamespace()),
-	)
+	if byTime := a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time); byTime != 0 {
+		return byTime
+	}
+	if byName := strings.Compare(a.GetName(), b.GetName()); byName != 0 {
+		return byName
+	}
+	return strings.Compare(a.GetNamespace(), b.GetNamespace())
 }
 
 // Undecided implements Kind.
