@@ -23,9 +23,10 @@ func TestAWaitOutlivesAServerThatDoesNotServeTheKindYet(t *testing.T) {
 	claim.ResourceVersion = "1"
 	watches, gets := 0, 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusOK
 		switch {
 		case r.Method == http.MethodPost:
-			w.WriteHeader(http.StatusCreated)
+			status = http.StatusCreated
 		case r.URL.Query().Has("watch"):
 			watches++
 			http.NotFound(w, r)
@@ -39,6 +40,7 @@ func TestAWaitOutlivesAServerThatDoesNotServeTheKindYet(t *testing.T) {
 			claim.Status.Conditions = []metav1.Condition{condition(agents.ConditionReady, metav1.ConditionTrue, agents.ReasonDependenciesReady, "")}
 		}
 		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
 		if err := json.NewEncoder(w).Encode(claim); err != nil {
 			t.Error(err)
 		}
