@@ -314,8 +314,13 @@ func TestARefusalIsWrittenOnce(t *testing.T) {
 	s = seen.sandbox
 	wantStep(t, decide(refuse("exceeded quota: small, used: pods=4 (request 11bb-7)"), testStart), retry{})
 	wantStep(t, decide(refuse("exceeded quota: large, used: pods=4 (request 11bb-7)"), testStart), writeStatus{})
+	// Another spec deserves its own words.
 	s.Generation++
-	wantStep(t, decide(refuse("exceeded quota: small, used: pods=4"), testStart), writeStatus{})
+	again := refuse("exceeded quota: small, used: pods=4 (request 11bb-7)")
+	status := statusOf(again, verdictsOf(again, testStart), testStart)
+	if got := readyMessage(status); got != "Error seen: exceeded quota: small, used: pods=4 (request 11bb-7)" {
+		t.Errorf("after an edit it says %q", got)
+	}
 }
 
 func TestOnlyWhatMayBeAcceptedLaterIsTriedAgain(t *testing.T) {
