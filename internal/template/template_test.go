@@ -174,6 +174,14 @@ func TestPolicyPatchMakesAnyPolicyCurrent(t *testing.T) {
 			if got := StateOf(&after, newTemplate()); got != PolicyCurrent {
 				t.Errorf("after patch %s it is %s", body, got)
 			}
+			for _, owner := range after.OwnerReferences {
+				if owner.UID != "other" {
+					t.Errorf("after patch %s it has the owner %s", body, owner.UID)
+				}
+			}
+			if len(existing.OwnerReferences) == 2 && len(after.OwnerReferences) != 1 {
+				t.Errorf("after patch %s it has the owners %v", body, after.OwnerReferences)
+			}
 			if !equality.Semantic.DeepEqual(after.Spec, policySpec(newTemplate())) {
 				t.Errorf("after patch %s the spec is %+v", body, after.Spec)
 			}

@@ -135,7 +135,7 @@ func TestDecide(t *testing.T) {
 			newScene(onReplenish, readyMembers(3, "new")...), "write the pool's status",
 		},
 		"the not Ready go first, then the newest": {
-			newScene(onReplenish, append(readyMembers(3, "new"), member("x", "new", time.Hour, notReady))...).with(replicas(2)),
+			newScene(onReplenish, append([]*agents.Sandbox{member("x", "new", 2*time.Hour, notReady)}, readyMembers(3, "new")...)...).with(replicas(2), pods("x", unschedulable())),
 			"delete 2 members (x, m2): the pool has more",
 		},
 		"nothing is deleted for a spec the server was not asked about": {

@@ -82,9 +82,6 @@ func (s *stock) sort(seen observed, member *agents.Sandbox, now time.Time) {
 // total is how many members there are or may be.
 func (s stock) total() int { return len(s.live) + s.terminating + s.inFlight }
 
-// room is how many members may be added.
-func (s stock) room() int {
-	// While a rolling update may go above the replicas, it does so for new members in
-	// the place of old ones, and never makes more new ones than will stay.
-	return max(0, min(s.limit-s.total(), s.desired-(len(s.live)-len(s.stale))-s.inFlight))
-}
+// room is how many members may be added. During a rolling update that is never more
+// than will stay, because limit is above desired by no more than the stale members.
+func (s stock) room() int { return max(0, s.limit-s.total()) }
