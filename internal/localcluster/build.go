@@ -30,6 +30,7 @@ const module = "module github.com/berthdev/berth\n"
 type Binaries struct {
 	Kubernetes string // every part of Kubernetes and etcd; its first argument or its name says which
 	Pause      string // the pause container
+	CoreDNS    string // a cluster's name server
 	Node       string // the first process of a node; empty outside Linux
 }
 
@@ -44,6 +45,7 @@ func programs() []program {
 	all := []program{
 		{".", "kubernetes", func(b *Binaries, file string) { b.Kubernetes = file }},
 		{"./pause", "pause", func(b *Binaries, file string) { b.Pause = file }},
+		{"./coredns", "coredns", func(b *Binaries, file string) { b.CoreDNS = file }},
 	}
 	if runtime.GOOS == "linux" {
 		all = append(all, program{"./node", "node", func(b *Binaries, file string) { b.Node = file }})
@@ -121,7 +123,7 @@ func compile(ctx context.Context, step *Step, sources, dir string) error {
 		"-X " + versions + "gitTreeState=clean",
 	}, " ")
 	step.Detail("looking up packages")
-	list := goCommand(ctx, sources, "list", "-deps", ".")
+	list := goCommand(ctx, sources, "list", "-deps", "./...")
 	var failure bytes.Buffer
 	list.Stderr = &failure
 	packages, err := list.Output()
@@ -129,11 +131,15 @@ func compile(ctx context.Context, step *Step, sources, dir string) error {
 		return fmt.Errorf("%w\n%s", err, failure.String())
 	}
 	total := bytes.Count(packages, []byte("\n"))
+	compiled := 0
 	for _, p := range programs() {
 		// Built beside its place and renamed, so that a file that exists is complete.
 		partial := filepath.Join(dir, p.output+".partial")
 		command := goCommand(ctx, sources, "build", "-v", "-trimpath", "-ldflags", flags, "-o", partial, p.path)
-		if err := compileOne(step, command, total); err != nil {
+		if err := compileOne(command, func() {
+			compiled++
+			step.Detail("%d of at most %d packages compiled", compiled, total)
+		}); err != nil {
 			return err
 		}
 		if err := os.Rename(partial, filepath.Join(dir, p.output)); err != nil {
@@ -143,8 +149,8 @@ func compile(ctx context.Context, step *Step, sources, dir string) error {
 	return nil
 }
 
-// compileOne runs a build and counts the packages it names as it compiles them.
-func compileOne(step *Step, command *exec.Cmd, total int) error {
+// compileOne runs a build and calls compiled for each package.
+func compileOne(command *exec.Cmd, compiled func()) error {
 	reader, writer := io.Pipe()
 	command.Stderr = writer
 	if err := command.Start(); err != nil {
@@ -157,15 +163,13 @@ func compileOne(step *Step, command *exec.Cmd, total int) error {
 		ended <- err
 	}()
 	var said []string
-	compiled := 0
 	for lines := bufio.NewScanner(reader); lines.Scan(); {
 		line := lines.Text()
 		if strings.Contains(line, " ") { // a package's name has none; everything else is worth keeping
 			said = append(said, line)
 			continue
 		}
-		compiled++
-		step.Detail("%d of at most %d packages compiled", compiled, total)
+		compiled()
 	}
 	_, _ = io.Copy(io.Discard, reader) // a line too long to scan must not hold the build up
 	if err := <-ended; err != nil {

@@ -34,6 +34,7 @@ const (
 	Containerd        = "containerd"
 	Kubelet           = "kubelet"
 	Proxy             = "kube-proxy"
+	CoreDNS           = "coredns"
 	Kwok              = "kwok"
 )
 

@@ -38,7 +38,7 @@ func (c *Cluster) create(options Options) error {
 			return err
 		}
 		c.config.Network, c.config.Address, serviceIP = chosen, chosen.NodeIP, chosen.ServiceIP
-		c.config.Parts = append(c.config.Parts, Containerd, Kubelet, Proxy)
+		c.config.Parts = append(c.config.Parts, Containerd, Kubelet, Proxy, CoreDNS)
 	}
 	if err := c.choosePorts(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *Cluster) linkPrograms() error {
 		if err != nil {
 			return err
 		}
-		targets[Containerd] = path
+		targets[Containerd], targets[CoreDNS] = path, c.config.Binaries.CoreDNS
 	}
 	for name, target := range targets {
 		link := filepath.Join(bin, name)
@@ -149,6 +149,7 @@ func (c *Cluster) issueCertificates(serviceIP string) error {
 		{file: Kubelet, name: "system:node:" + nodeName, groups: []string{"system:nodes"}},
 		{file: Proxy, name: "system:" + Proxy},
 		{file: Kwok, name: Kwok, groups: []string{"system:masters"}},
+		{file: CoreDNS, name: CoreDNS, groups: []string{"system:masters"}},
 	}
 	for _, of := range append(servers, clients...) {
 		if err := ca.issue(of); err != nil {
@@ -158,7 +159,7 @@ func (c *Cluster) issueCertificates(serviceIP string) error {
 	if err := ca.signingKey("service-account"); err != nil {
 		return err
 	}
-	for _, client := range []string{ControllerManager, Scheduler, Kubelet, Proxy, Kwok} {
+	for _, client := range []string{ControllerManager, Scheduler, Kubelet, Proxy, Kwok, CoreDNS} {
 		if err := writeKubeconfig(c.clientConfig(client), c.config.Name, c.server(), c.pki(""), client); err != nil {
 			return err
 		}

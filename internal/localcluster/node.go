@@ -26,6 +26,7 @@ const nodeName = "berth"
 const (
 	kubeletHealthPort = 10248
 	proxyHealthPort   = 10256
+	dnsReadyPort      = 8181
 )
 
 // The configuration files of a node's parts. A node has its own /run, /tmp, /var/lib and /var/log, so
@@ -39,6 +40,8 @@ var (
 	kubeletTemplate string
 	//go:embed node/kube-proxy.yaml
 	proxyTemplate string
+	//go:embed node/Corefile
+	dnsTemplate string
 )
 
 // nodeSettings are what the configuration files are filled in with.
@@ -50,8 +53,10 @@ type nodeSettings struct {
 	ControlGroup               string
 	NodeName                   string
 	CA, Certificate, Key       string
-	Kubeconfig                 string
+	ProxyKubeconfig            string
+	DNSKubeconfig              string
 	KubeletHealth, ProxyHealth int
+	DNSReady                   int
 }
 
 func (c *Cluster) writeNodeConfigurations() error {
@@ -63,15 +68,17 @@ func (c *Cluster) writeNodeConfigurations() error {
 		Network: c.config.Network, Dir: c.dir, CNIPlugins: filepath.Dir(plugin), PauseImage: PauseImage,
 		ControlGroup: c.controlGroup(), NodeName: nodeName, CA: c.pki("ca.crt"),
 		Certificate: c.pki("kubelet-serving.crt"), Key: c.pki("kubelet-serving.key"),
-		Kubeconfig: c.clientConfig(Proxy), KubeletHealth: kubeletHealthPort, ProxyHealth: proxyHealthPort,
+		ProxyKubeconfig: c.clientConfig(Proxy), DNSKubeconfig: c.clientConfig(CoreDNS),
+		KubeletHealth: kubeletHealthPort, ProxyHealth: proxyHealthPort, DNSReady: dnsReadyPort,
 	}
 	for file, text := range map[string]string{
 		c.nodeFile("containerd.toml"):       containerdTemplate,
 		c.nodeFile("cni/10-berth.conflist"): cniTemplate,
 		c.nodeFile("kubelet.yaml"):          kubeletTemplate,
 		c.nodeFile("kube-proxy.yaml"):       proxyTemplate,
-		// There is no name server. A file without any line would make containerd give pods this
-		// machine's, which they cannot reach: names would not resolve after seconds instead of at once.
+		c.nodeFile("Corefile"):              dnsTemplate,
+		// What pods get that do not use the cluster's name server. A file without any line would make
+		// containerd give them this machine's, which they cannot reach.
 		c.nodeFile("resolv.conf"): "options timeout:1 attempts:1\n",
 	} {
 		var out bytes.Buffer
@@ -105,7 +112,7 @@ func (c *Cluster) launchOnNode(part string) (launch, error) {
 	case Containerd:
 		return launch{args: []string{"--config", c.nodeFile("containerd.toml")}, ready: c.containerdReady}, nil
 	case Kubelet:
-		return launch{ready: c.healthyOnNode(kubeletHealthPort), args: []string{
+		return launch{ready: c.answersOnNode(kubeletHealthPort, "/healthz"), args: []string{
 			"--config=" + c.nodeFile("kubelet.yaml"),
 			"--kubeconfig=" + c.clientConfig(Kubelet),
 			"--root-dir=/var/lib/kubelet",
@@ -113,10 +120,12 @@ func (c *Cluster) launchOnNode(part string) (launch, error) {
 			"--node-ip=" + c.config.Network.NodeIP,
 		}}, nil
 	case Proxy:
-		return launch{ready: c.healthyOnNode(proxyHealthPort), args: []string{
+		return launch{ready: c.answersOnNode(proxyHealthPort, "/healthz"), args: []string{
 			"--config=" + c.nodeFile("kube-proxy.yaml"),
 			"--hostname-override=" + nodeName,
 		}}, nil
+	case CoreDNS:
+		return launch{ready: c.answersOnNode(dnsReadyPort, "/ready"), args: []string{"-conf", c.nodeFile("Corefile")}}, nil
 	}
 	return launch{}, fmt.Errorf("there is no part %s", part)
 }
@@ -129,9 +138,9 @@ func (c *Cluster) containerdReady(ctx context.Context) error {
 	return connection.Close()
 }
 
-func (c *Cluster) healthyOnNode(port int) func(context.Context) error {
+func (c *Cluster) answersOnNode(port int, path string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return get(ctx, http.DefaultClient, fmt.Sprintf("http://%s/healthz", net.JoinHostPort(c.config.Network.NodeIP, fmt.Sprint(port))))
+		return get(ctx, http.DefaultClient, fmt.Sprintf("http://%s:%d%s", c.config.Network.NodeIP, port, path))
 	}
 }
 

@@ -105,6 +105,11 @@ func (n runningNode) servesServices(t *testing.T) {
 	if out := n.kubectl(t, "exec", "client", "--", "sh", "-c", fetch); !strings.HasSuffix(out, "served\n") {
 		t.Errorf("another pod got %q", out)
 	}
+	// By name, and the client's search list makes the short one enough.
+	byName := n.kubectl(t, "exec", "client", "--", "wget", "-q", "-O-", "http://server")
+	if byName != "served\n" {
+		t.Errorf("by name another pod got %q", byName)
+	}
 	// From within the pod that serves: the address is translated to its own.
 	if out := n.kubectl(t, "exec", "server", "--", "sh", "-c", fetch); !strings.HasSuffix(out, "served\n") {
 		t.Errorf("the pod itself got %q", out)
