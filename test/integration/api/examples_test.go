@@ -69,8 +69,9 @@ func TestThePublishedPoolAndClaimApplyVerbatim(t *testing.T) {
 			t.Errorf("the pool's %s is %s, want %s", query, got, want)
 		}
 	}
-	if got := mustKubectl(t, "get", "sandboxclaim", "claim-user-exec-8921", "-n", "agent-sandboxes", "-o", "jsonpath={.spec}"); got != `{"warmPoolRef":{"name":"dynamic-python-pool"}}` {
-		t.Errorf("the claim's spec is %s", got)
+	claim := mustKubectl(t, "get", "sandboxclaim", "claim-user-exec-8921", "-n", "agent-sandboxes", "-o", "jsonpath={.spec}")
+	if claim != `{"warmPoolRef":{"name":"dynamic-python-pool"}}` {
+		t.Errorf("the claim's spec is %s", claim)
 	}
 	template := mustKubectl(t, "get", "sandboxtemplate", "python-execution-template", "-n", "agent-sandboxes", "-o", "name")
 	if strings.TrimSpace(template) != "sandboxtemplate."+extensions.GroupName+"/python-execution-template" {
@@ -123,7 +124,7 @@ func TestKubectlScale(t *testing.T) {
 func TestEveryExampleApplies(t *testing.T) {
 	s := newSpace(t)
 	applied := 0
-	err := filepath.WalkDir(root+"examples", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root+"examples", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".yaml" {
 			return err
 		}
