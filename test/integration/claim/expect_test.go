@@ -3,11 +3,13 @@
 package claim_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -166,3 +168,35 @@ func annotate(t *extensions.SandboxTemplate, key, value string) {
 func podAnnotations(annotations map[string]any) map[string]any {
 	return spec(map[string]any{"podTemplate": map[string]any{"metadata": map[string]any{"annotations": annotations}}})
 }
+
+// storageClass of the volumes that tests make. There is no such StorageClass, so that
+// only those are given to claims for it.
+func (w *world) storageClass() *string { return ptr.To(w.namespace) }
+
+// volume makes a volume that volumeClaims of the same name are bound to.
+func (w *world) volume(name string) {
+	w.Helper()
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.namespace + "-" + name}}
+	v.Spec = corev1.PersistentVolumeSpec{
+		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		StorageClassName:       *w.storageClass(),
+		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
+	}
+	w.must(w.Create(w.Context(), v))
+	w.Cleanup(func() { _ = w.Delete(context.Background(), v) })
+}
+
+// volumeClaims ask for the volume of that name, as "data".
+func (w *world) volumeClaims(volume string) []agents.PersistentVolumeClaimTemplate {
+	t := agents.PersistentVolumeClaimTemplate{}
+	t.Metadata.Name = "data"
+	t.Spec = corev1.PersistentVolumeClaimSpec{
+		AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		StorageClassName: w.storageClass(), VolumeName: w.namespace + "-" + volume,
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}
+	return []agents.PersistentVolumeClaimTemplate{t}
+}
+
+func inNamespace(w *world) client.ListOption { return client.InNamespace(w.namespace) }

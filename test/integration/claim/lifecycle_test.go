@@ -20,8 +20,9 @@ import (
 
 const expiredMessage = "Claim expired. Sandbox cleanup initiated."
 
+// inSeconds is a time as the API server keeps it, in whole seconds.
 func inSeconds(n int) *metav1.Time {
-	return ptr.To(metav1.NewTime(time.Now().Add(time.Duration(n) * time.Second)))
+	return ptr.To(metav1.NewTime(time.Now().Add(time.Duration(n) * time.Second).Truncate(time.Second)))
 }
 
 func TestAnExpiredClaimIsKeptWithoutItsSandbox(t *testing.T) {
@@ -68,12 +69,12 @@ func TestAnExpiredClaimGoesIfItsPolicySaysSo(t *testing.T) {
 			w := newWorld(t)
 			w.template("python", func(t *extensions.SandboxTemplate) { annotate(t, localcluster.FakeStopDelay, "1s") })
 			w.pool("python", "python", 1)
-			ends := inSeconds(10)
-			w.claim("task", "python", func(c *extensions.SandboxClaim) {
-				c.Spec.Lifecycle = &extensions.ClaimLifecycle{ShutdownTime: ends, ShutdownPolicy: policy}
-			})
-			sandbox := w.ready("task").Status.Sandbox.Name
+			w.claim("task", "python")
+			bound := w.ready("task")
+			sandbox := bound.Status.Sandbox.Name
 			seen := w.follow(&extensions.SandboxClaimList{}, &corev1.PodList{})
+			ends := inSeconds(3)
+			w.merge(bound, lifecycle(map[string]any{"shutdownTime": ends, "shutdownPolicy": policy}))
 			said := seen.await(func(e watch.Event) bool {
 				c, ok := e.Object.(*extensions.SandboxClaim)
 				return ok && reasonOf(c) == extensions.ReasonClaimExpired
@@ -124,12 +125,13 @@ func TestAClaimLivesLongerIfItsEndIsMovedInTime(t *testing.T) {
 	w := newWorld(t)
 	w.template("python")
 	w.pool("python", "python", 1)
-	ends := inSeconds(8)
-	claim := w.claim("task", "python", func(c *extensions.SandboxClaim) {
-		c.Spec.Lifecycle = &extensions.ClaimLifecycle{ShutdownTime: ends}
-	})
+	w.claim("task", "python")
 	bound := w.ready("task")
-	w.merge(claim, lifecycle(map[string]any{"shutdownTime": inSeconds(3600)}))
+	ends := inSeconds(8)
+	before := w.passes.of(w.key("task"))
+	w.merge(bound, lifecycle(map[string]any{"shutdownTime": ends}))
+	w.eventually("the claim to know its end", func() bool { return w.passes.of(w.key("task")) > before })
+	w.merge(bound, lifecycle(map[string]any{"shutdownTime": inSeconds(3600)}))
 	if !time.Now().Before(ends.Time) {
 		t.Skip("this machine is too slow to move the end in time")
 	}
@@ -205,7 +207,9 @@ func TestALostSandboxIsReportedAndNotReplaced(t *testing.T) {
 	w.claim("task", "python")
 	bound := w.ready("task")
 	w.full("python", 2)
-	members := w.sandboxes()
+	pool := &extensions.SandboxWarmPool{}
+	w.must(w.Get(w.Context(), w.key("python"), pool))
+	members := w.sandboxesOf(pool.UID)
 
 	w.must(w.Delete(w.Context(), &agents.Sandbox{ObjectMeta: w.named(bound.Status.Sandbox.Name)}))
 	lost := w.condition("task", agents.ConditionReady, metav1.ConditionFalse, "SandboxMissing")
@@ -222,7 +226,7 @@ func TestALostSandboxIsReportedAndNotReplaced(t *testing.T) {
 		for n := range 3 {
 			w.pass("task", n)
 		}
-	}, "python", members[0].Name, members[1].Name)
+	}, append(members, pool.Name)...)
 	if own := w.sandboxesOf(lost.UID); len(own) > 0 {
 		t.Errorf("the claim has %v", own)
 	}
