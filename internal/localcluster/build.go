@@ -18,10 +18,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 )
 
 // KubernetesVersion is the version that the built server reports.
 const KubernetesVersion = "v1.37.2"
+
+// keepUnused is how long a build of other sources is kept, for branches that are gone back to.
+const keepUnused = 14 * 24 * time.Hour
 
 // module is the line that marks this repository's root.
 const module = "module github.com/berthdev/berth\n"
@@ -84,7 +88,8 @@ func build(ctx context.Context, progress *Progress) (Binaries, error) {
 		p.install(&binaries, filepath.Join(dir, p.output))
 	}
 	if built(dir) {
-		return binaries, nil
+		now := time.Now()
+		return binaries, os.Chtimes(dir, now, now)
 	}
 
 	unlock, err := lock(ctx, filepath.Join(cache, "kubernetes", "lock"), func() *Step {
@@ -97,8 +102,29 @@ func build(ctx context.Context, progress *Progress) (Binaries, error) {
 	if built(dir) {
 		return binaries, nil
 	}
+	if err := prune(filepath.Dir(dir)); err != nil {
+		return binaries, err
+	}
 	step := progress.Step("Building Kubernetes " + KubernetesVersion + " from its Go modules (minutes, the first time)")
 	return binaries, step.Done(compile(ctx, step, sources, dir))
+}
+
+// prune removes builds that nobody has asked for in a while.
+func prune(parent string) error {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < keepUnused {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(parent, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func built(dir string) bool {

@@ -84,12 +84,11 @@ type Cluster struct {
 	dir      string
 	config   config
 	progress *Progress
-	tether   *os.File // parts end when this and the writing end in this process are gone; nil: they stay
-	hold     *os.File // the writing end
+	tether   *tether // parts end with this process; nil: they stay
 }
 
 const (
-	startLimit = 3 * time.Minute // for starting a cluster, once built
+	startLimit = 5 * time.Minute // for starting a cluster, once built
 	attempts   = 3               // at finding ports that nobody takes before the parts do
 )
 
@@ -131,7 +130,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 
 	c := &Cluster{dir: dir, progress: options.Progress}
 	if options.EndWithStarter {
-		if c.tether, c.hold, err = os.Pipe(); err != nil {
+		if c.tether, err = newTether(); err != nil {
 			return nil, err
 		}
 	}
@@ -205,7 +204,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	if err := c.remove(ctx); err != nil {
 		return fmt.Errorf("stop cluster in %s: %w", c.dir, err)
 	}
-	c.untie()
+	c.tether.cut()
 	return os.Remove(c.dir + ".lock")
 }
 

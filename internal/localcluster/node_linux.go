@@ -114,7 +114,7 @@ func (c *Cluster) startInit() error {
 		Setsid:     true,
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
 	}
-	c.tie(command)
+	c.tether.tie(command)
 	out, err := command.StdoutPipe()
 	if err != nil {
 		return err

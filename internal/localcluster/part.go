@@ -111,7 +111,7 @@ func (p Part) spawn(how launch) error {
 	command.Env = os.Environ()
 	// Its own session: an interrupt typed at the starter is not meant for the cluster.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	c.tie(command)
+	c.tether.tie(command)
 	if err := c.inNode(command.Start); err != nil {
 		return err
 	}

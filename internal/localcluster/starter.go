@@ -8,22 +8,43 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 )
 
-// tie makes a command end with this process, if the cluster does: the command reads from a pipe whose
-// other end is this process's, and reads the end when this process ends.
-func (c *Cluster) tie(command *exec.Cmd) {
-	if c.tether != nil {
-		command.ExtraFiles = []*os.File{c.tether} // descriptor 3
+// tether makes processes end with this one, however it ends: they read from a pipe that only this process
+// could write to, and read its end when this process is gone.
+type tether struct {
+	read *os.File
+	// write is a bare descriptor: a file would be closed when nobody refers to it any more, and tests
+	// forget clusters that they still use.
+	write int
+}
+
+func newTether() (*tether, error) {
+	// No process may be started between the making of the pipe and the marking of its ends.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	var ends [2]int
+	if err := syscall.Pipe(ends[:]); err != nil {
+		return nil, os.NewSyscallError("pipe", err)
+	}
+	syscall.CloseOnExec(ends[0])
+	syscall.CloseOnExec(ends[1])
+	return &tether{read: os.NewFile(uintptr(ends[0]), "tether"), write: ends[1]}, nil
+}
+
+// tie makes a command end with this process, if there is a tether.
+func (t *tether) tie(command *exec.Cmd) {
+	if t != nil {
+		command.ExtraFiles = []*os.File{t.read} // descriptor 3
 		command.Env = append(command.Env, "BERTH_TETHER=1")
 	}
 }
 
-func (c *Cluster) untie() {
-	for _, end := range []*os.File{c.tether, c.hold} {
-		if end != nil {
-			end.Close()
-		}
+// cut ends what is still tied.
+func (t *tether) cut() {
+	if t != nil && t.read.Close() == nil { // once: the number may be another file's afterwards
+		_ = syscall.Close(t.write)
 	}
 }
 
