@@ -3,6 +3,7 @@
 package blueprint
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -70,7 +71,7 @@ func TestMemberIsRenderedAsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got) != string(want) {
+	if !bytes.Equal(got, want) {
 		t.Errorf("member is rendered as\n%s\nwant\n%s", got, want)
 	}
 }

@@ -65,7 +65,8 @@ func decide(seen observed) step {
 	case PolicyTerminating:
 		return rest{"the NetworkPolicy is being deleted, and is made anew when it is gone"}
 	case PolicyForeign:
-		return warn{fmt.Sprintf("NetworkPolicy %q was not made for this template and is left alone; no Sandbox is made from the template until it is renamed or deleted", seen.Policy.Name)}
+		return warn{fmt.Sprintf("NetworkPolicy %q was not made for this template and is left alone; "+
+			"no Sandbox is made from the template until it is renamed or deleted", seen.Policy.Name)}
 	default:
 		return rest{"the template is as it should be"}
 	}

@@ -3,6 +3,7 @@
 package template
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -85,7 +86,7 @@ func TestPolicyIsRenderedAsWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(got) != string(want) {
+			if !bytes.Equal(got, want) {
 				t.Errorf("policy is rendered as\n%s\nwant\n%s", got, want)
 			}
 			if template.Spec.NetworkPolicy != nil && template.Spec.NetworkPolicy.Egress[0].Ports[0].Protocol != nil {
@@ -245,7 +246,7 @@ func TestWatches(t *testing.T) {
 		"a Sandbox that leaves its template wakes it":            {forSandbox, sandbox("python"), sandbox("other"), python},
 		"a policy wakes its template":                            {forPolicy, nil, policyOf(newTemplate()), python},
 		"a foreign policy wakes the template in whose way it is": {forPolicy, policyOf(newTemplate(), foreign), nil, python},
-		"an unrelated policy wakes nobody":                       {forPolicy, nil, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "x"}}, nil},
+		"an unrelated policy wakes nobody":                       {forPolicy, nil, policyOf(newTemplate(), foreign, func(p *networkingv1.NetworkPolicy) { p.Name = "x" }), nil},
 		"a policy whose labels change wakes nobody": {forPolicy, policyOf(newTemplate()), policyOf(newTemplate(), func(p *networkingv1.NetworkPolicy) {
 			p.Labels = map[string]string{"a": "b"}
 		}), nil},

@@ -82,9 +82,13 @@ func condition(name string, status metav1.ConditionStatus, reason string, age ti
 
 var (
 	ready    = condition(agents.ConditionReady, metav1.ConditionTrue, agents.ReasonDependenciesReady, time.Hour)
-	notReady = condition(agents.ConditionReady, metav1.ConditionFalse, agents.ReasonDependenciesNotReady, time.Hour)
+	notReady = notReadyFor(agents.ReasonDependenciesNotReady)
 	finished = condition(agents.ConditionFinished, metav1.ConditionTrue, agents.ReasonPodFailed, 0)
 )
+
+func notReadyFor(reason string) func(*agents.Sandbox) {
+	return condition(agents.ConditionReady, metav1.ConditionFalse, reason, time.Hour)
+}
 
 func dying(s *agents.Sandbox)     { s.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
 func suspended(s *agents.Sandbox) { s.Spec.OperatingMode = agents.OperatingModeSuspended }
@@ -135,7 +139,8 @@ func TestDecide(t *testing.T) {
 			newScene(onReplenish, readyMembers(3, "new")...), "write the pool's status",
 		},
 		"the not Ready go first, then the newest": {
-			newScene(onReplenish, append([]*agents.Sandbox{member("x", "new", 2*time.Hour, notReady)}, readyMembers(3, "new")...)...).with(replicas(2), pods("x", unschedulable())),
+			newScene(onReplenish, append([]*agents.Sandbox{member("x", "new", 2*time.Hour, notReady)}, readyMembers(3, "new")...)...).
+				with(replicas(2), pods("x", unschedulable())),
 			"delete 2 members (x, m2): the pool has more",
 		},
 		"nothing is deleted for a spec the server was not asked about": {
@@ -379,8 +384,8 @@ func TestExplain(t *testing.T) {
 		"a crash loop is no reason":  {notReady, []corev1.Pod{waiting("CrashLoopBackOff")}, ""},
 		"running and not Ready":      {notReady, []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}, ""},
 		"a pod on its way out":       {notReady, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.NewTime(now))}}}, "terminating"},
-		"a pod that is refused":      {condition(agents.ConditionReady, metav1.ConditionFalse, agents.ReasonReconcilerError, time.Hour), nil, "said ReconcilerError"},
-		"two pods":                   {condition(agents.ConditionReady, metav1.ConditionFalse, agents.ReasonMultiplePods, time.Hour), []corev1.Pod{{}, {}}, "said MultiplePods"},
+		"a pod that is refused":      {notReadyFor(agents.ReasonReconcilerError), nil, "said ReconcilerError"},
+		"two pods":                   {notReadyFor(agents.ReasonMultiplePods), []corev1.Pod{{}, {}}, "said MultiplePods"},
 		"a Sandbox nobody looked at": {func(*agents.Sandbox) {}, nil, "not been looked at"},
 	}
 	for name, c := range cases {

@@ -174,6 +174,9 @@ func TestWhatWakesAPool(t *testing.T) {
 		s.OwnerReferences[0].Name = owner
 		return s
 	}
+	version := func(v string) func(*agents.Sandbox) {
+		return func(s *agents.Sandbox) { s.OwnerReferences[0].APIVersion = v }
+	}
 	claimed := func(s *agents.Sandbox) {
 		s.OwnerReferences[0].Kind, s.OwnerReferences[0].UID = "SandboxClaim", "claim-uid"
 	}
@@ -191,8 +194,8 @@ func TestWhatWakesAPool(t *testing.T) {
 		"a member that changes its pool":   {of("fast"), of("slow", func(s *agents.Sandbox) { s.OwnerReferences[0].UID = "other" }), []string{"fast", "slow"}},
 		"a member whose address is known":  {of("fast"), of("fast", func(s *agents.Sandbox) { s.Status.PodIPs = []string{"10.0.0.1"} }), nil},
 		"a Sandbox of a claim":             {nil, of("c", claimed), nil},
-		"a Sandbox of another kind's pool": {nil, of("fast", func(s *agents.Sandbox) { s.OwnerReferences[0].APIVersion = "example.com/v1" }), nil},
-		"a pool's older version":           {nil, of("fast", func(s *agents.Sandbox) { s.OwnerReferences[0].APIVersion = "extensions.agents.x-k8s.io/v1alpha1" }), []string{"fast"}},
+		"a Sandbox of another kind's pool": {nil, of("fast", version("example.com/v1")), nil},
+		"a pool's older version":           {nil, of("fast", version("extensions.agents.x-k8s.io/v1alpha1")), []string{"fast"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -98,7 +98,7 @@ func (r *Reconciler) forTemplate(before, after client.Object) []reconcile.Reques
 // forPolicy wakes the pools of a template when somebody else's NetworkPolicy that was
 // in the way of its own is gone or is not theirs any more. Ours coming and going
 // changes nothing for a pool.
-func (r *Reconciler) forPolicy(before, after client.Object) []reconcile.Request {
+func (r *Reconciler) forPolicy(before, _ client.Object) []reconcile.Request {
 	if before == nil || before.GetAnnotations()[agents.AnnotationTemplateUID] != "" && before.GetDeletionTimestamp() == nil {
 		return nil
 	}
