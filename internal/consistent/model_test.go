@@ -80,7 +80,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 	// The run is worth something only if it went everywhere.
 	for _, what := range []string{"undecided", "gone", "acknowledged", "landed late", "shown terminating", "shown", "absent", "nested", "entries swept", "lagging", "relists"} {
-		if total[what] < 20 {
+		if total[what] < seeds {
 			t.Errorf("%q happened %d times only", what, total[what])
 		}
 	}

@@ -146,6 +146,18 @@ func TestExplainedBy(t *testing.T) {
 	}
 }
 
+func TestWhatIsGoneStaysGone(t *testing.T) {
+	e := knows("u1", 5, gone)
+	e.show(seenPod("a", "one", "u1", 6))
+	if !e.gone || e.obj != nil {
+		t.Errorf("a late reply brought back %v", e.obj)
+	}
+	e.show(seenPod("a", "one", "u2", 7))
+	if e.gone || e.uid != "u2" {
+		t.Error("the next holder of the name is not shown")
+	}
+}
+
 func TestOverlayIndexFollowsItsEntries(t *testing.T) {
 	o := newOverlay(byOwner)
 	has := func(owner string, want bool) {

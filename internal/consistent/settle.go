@@ -129,10 +129,8 @@ func (e *entry[T]) explainedBy(s uint64, stored T, inStore bool) bool {
 		return true
 	case s < e.rv:
 		return false
-	case !inStore:
+	case !inStore || saw.uid != e.uid: // past its end
 		return true
-	case saw.uid != e.uid:
-		return saw.rv > e.rv
 	case e.gone || saw.rv < e.rv:
 		return false
 	default:

@@ -161,6 +161,20 @@ func TestOverdueEntriesAreReadAgain(t *testing.T) {
 			}
 		})
 	})
+	t.Run("reading an entry again does not make the lag younger", func(t *testing.T) {
+		withInformer(t, func(b *bench) {
+			b.server.tick()
+			created := b.create("a", "one")
+			b.wire.bookmark() // the store moves, and is still behind
+			b.later(forgetAfter + 1)
+			b.sweep()
+			if b.server.readCount() != 1 {
+				t.Fatalf("%d live reads, want one", b.server.readCount())
+			}
+			b.shows(created)
+			b.admitted(false)
+		})
+	})
 	t.Run("a deleted object whose end never showed is read again, and no read sees it alive meanwhile", func(t *testing.T) {
 		withInformer(t, func(b *bench) {
 			b.delete(b.get("a"))

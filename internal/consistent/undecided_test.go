@@ -227,6 +227,19 @@ func TestUndecidedPatches(t *testing.T) {
 			b.absent("a")
 		}, pod("a", "one"))
 	})
+	t.Run("a 404 for a later write settles it", func(t *testing.T) {
+		withInformer(t, func(b *bench) {
+			base := b.get("a")
+			b.server.failNext(delayed)
+			_, err := b.view.Patch(ctx, base, label("owner", "two"))
+			b.unknown(err)
+			b.server.remove(keyOf("a"))
+			if err := b.view.Delete(ctx, base, Precondition{}); !errors.Is(err, ErrGone) {
+				t.Fatalf("got %v, want ErrGone", err)
+			}
+			b.undecided("two", 0)
+		}, pod("a", "one"))
+	})
 	t.Run("a late reply about an earlier object of the same name does not settle it", func(t *testing.T) {
 		withInformer(t, func(b *bench) {
 			b.server.replying = func(string, types.NamespacedName) {
@@ -372,6 +385,18 @@ func TestRepliesArriveOutOfOrder(t *testing.T) {
 			}
 			b.shows(created)
 		})
+	})
+	t.Run("a live read that found the old object gone leaves what was created since", func(t *testing.T) {
+		withInformer(t, func(b *bench) {
+			b.server.remove(keyOf("a"))
+			var created *corev1.Pod
+			overtake(b, "get", func() { created = b.create("a", "two") })
+			if _, ok, err := b.view.Live(ctx, keyOf("a")); ok || err != nil {
+				t.Fatalf("found %v (%v)", ok, err)
+			}
+			b.shows(created)
+			b.owns("two", "a")
+		}, pod("a", "one"))
 	})
 	t.Run("a live read that found nothing does not bring back what it disproved", func(t *testing.T) {
 		withInformer(t, func(b *bench) {
