@@ -22,8 +22,36 @@ const eventAction = "Reconciling"
 
 // apply performs one step. What no view will show of it goes into learnt.
 func (r *Reconciler) apply(ctx context.Context, seen observed, next step, learnt *pass) error {
-	logger := log.FromContext(ctx)
-	key := client.ObjectKeyFromObject(seen.sandbox)
+	switch next.about() {
+	case aboutVolumes:
+		return r.applyToVolumes(ctx, next)
+	case aboutPod:
+		return r.applyToPod(ctx, next, learnt)
+	case aboutService:
+		return r.applyToService(ctx, next)
+	}
+	switch do := next.(type) {
+	case namePod:
+		_, err := r.views.Sandboxes.Patch(ctx, seen.sandbox, consistent.Patch{"metadata": map[string]any{
+			"annotations": map[string]any{agents.AnnotationPodName: do.pod},
+		}})
+		return err
+	case confirmPodGone:
+		pod, there, err := r.views.Pods.Live(ctx, client.ObjectKeyFromObject(seen.sandbox))
+		learnt.podGone = err == nil && (!there || !control.IsControlledBy(pod, seen.sandbox.UID))
+		return err
+	case readPod:
+		return r.readPod(ctx, do.pod, learnt)
+	case writeStatus:
+		return r.writeStatus(ctx, seen.sandbox, do)
+	case deleteSandbox:
+		log.FromContext(ctx).Info("Deleting the Sandbox, which has expired")
+		return r.views.Sandboxes.Delete(ctx, seen.sandbox, consistent.Precondition{})
+	}
+	return noWay(next)
+}
+
+func (r *Reconciler) applyToVolumes(ctx context.Context, next step) error {
 	switch do := next.(type) {
 	case createVolumeClaims:
 		return r.each(ctx, len(do.claims), func(ctx context.Context, i int) error {
@@ -35,12 +63,18 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step, learnt
 			_, err := r.views.VolumeClaims.Patch(ctx, do.claims[i], do.patches[i])
 			return err
 		})
+	}
+	return noWay(next)
+}
+
+func (r *Reconciler) applyToPod(ctx context.Context, next step, learnt *pass) error {
+	switch do := next.(type) {
 	case createPod:
-		logger.Info("Creating the pod", "pod", do.pod.Name)
+		log.FromContext(ctx).Info("Creating the pod", "pod", do.pod.Name)
 		_, err := r.views.Pods.Create(ctx, do.pod)
 		return err
 	case adoptPod:
-		logger.Info("Taking over the pod", "pod", do.pod.Name, "podUID", do.pod.UID)
+		log.FromContext(ctx).Info("Taking over the pod", "pod", do.pod.Name, "podUID", do.pod.UID)
 		_, err := r.views.Pods.Patch(ctx, do.pod, do.patch)
 		return err
 	case syncPod:
@@ -50,15 +84,16 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step, learnt
 		learnt.changed = append(learnt.changed, do.changed...)
 		return nil
 	case deletePods:
-		logger.Info("Deleting pods", "pods", names(do.pods), "why", do.why)
+		log.FromContext(ctx).Info("Deleting pods", "pods", names(do.pods), "why", do.why)
 		return r.each(ctx, len(do.pods), func(ctx context.Context, i int) error {
 			return r.views.Pods.Delete(ctx, do.pods[i], consistent.Precondition{AnyVersion: true})
 		})
-	case namePod:
-		_, err := r.views.Sandboxes.Patch(ctx, seen.sandbox, consistent.Patch{"metadata": map[string]any{
-			"annotations": map[string]any{agents.AnnotationPodName: do.pod},
-		}})
-		return err
+	}
+	return noWay(next)
+}
+
+func (r *Reconciler) applyToService(ctx context.Context, next step) error {
+	switch do := next.(type) {
 	case createService:
 		_, err := r.views.Services.Create(ctx, do.service)
 		return err
@@ -67,21 +102,12 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step, learnt
 		return err
 	case deleteService:
 		return r.views.Services.Delete(ctx, do.service, consistent.Precondition{})
-	case confirmPodGone:
-		pod, there, err := r.views.Pods.Live(ctx, key)
-		learnt.podGone = err == nil && (!there || !control.IsControlledBy(pod, seen.sandbox.UID))
-		return err
-	case readPod:
-		return r.readPod(ctx, do.pod, learnt)
-	case writeStatus:
-		return r.writeStatus(ctx, seen.sandbox, do)
-	case deleteSandbox:
-		logger.Info("Deleting the Sandbox, which has expired")
-		return r.views.Sandboxes.Delete(ctx, seen.sandbox, consistent.Precondition{})
-	default:
-		return fmt.Errorf("no way to do the step %q", next)
 	}
+	return noWay(next)
 }
+
+// noWay is for a step that apply does not know, which is a mistake in this package.
+func noWay(next step) error { return fmt.Errorf("no way to do the step %T: %s", next, next) }
 
 // each makes n calls side by side. Of several errors it returns the one that leaves
 // most open, else the first: the others say the same of another object.

@@ -37,9 +37,13 @@ tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}]
 		"a container that is not there":          {"containers: [{name: other, image: x}]", []string{"spec.containers[other]"}},
 		"an item of a list":                      {"containers: [{name: main, command: [sleep, '200']}]", []string{"spec.containers[main].command[1]"}},
 		"a further item":                         {"containers: [{name: main, command: [sleep, '100', x]}]", []string{"spec.containers[main].command[2]"}},
-		"a variable":                             {"containers: [{name: main, env: [{name: B, value: '3'}, {name: A, value: '1'}]}]", []string{"spec.containers[main].env[B].value"}},
-		"a quantity":                             {"containers: [{name: main, resources: {requests: {cpu: 200m}}}]", []string{"spec.containers[main].resources.requests.cpu"}},
-		"the order of fields is sorted":          {"restartPolicy: Never\nhostname: x\ncontainers: []", []string{"spec.hostname", "spec.restartPolicy"}},
+		"a variable": {
+			"containers: [{name: main, env: [{name: B, value: '3'}, {name: A, value: '1'}]}]", []string{"spec.containers[main].env[B].value"},
+		},
+		"a quantity": {
+			"containers: [{name: main, resources: {requests: {cpu: 200m}}}]", []string{"spec.containers[main].resources.requests.cpu"},
+		},
+		"the order of fields is sorted": {"restartPolicy: Never\nhostname: x\ncontainers: []", []string{"spec.hostname", "spec.restartPolicy"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -66,8 +70,11 @@ func TestCanonicalFormDependsOnMeaningOnly(t *testing.T) {
 	same := map[string][2]corev1.PodSpec{
 		"an empty list is no list": {{Volumes: []corev1.Volume{}}, {}},
 		"an empty map is no map":   {{NodeSelector: map[string]string{}}, {}},
-		"an empty part is no part": {{Containers: []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{}}}}}, {Containers: []corev1.Container{{Name: "a"}}}},
-		"false is the default":     {{HostNetwork: false}, {}},
+		"an empty part is no part": {
+			{Containers: []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{}}}}},
+			{Containers: []corev1.Container{{Name: "a"}}},
+		},
+		"false is the default": {{HostNetwork: false}, {}},
 	}
 	for name, pair := range same {
 		if digest(canonical(pair[0])) != digest(canonical(pair[1])) {
@@ -75,12 +82,15 @@ func TestCanonicalFormDependsOnMeaningOnly(t *testing.T) {
 		}
 	}
 	different := map[string][2]corev1.PodSpec{
-		"false where the default is not":  {{AutomountServiceAccountToken: ptr.To(false)}, {}},
-		"zero where the default is not":   {{TerminationGracePeriodSeconds: ptr.To[int64](0)}, {}},
-		"an empty value of a map":         {{NodeSelector: map[string]string{"gpu": ""}}, {}},
-		"an empty item of a list":         {{Containers: []corev1.Container{{Args: []string{"", "a"}}}}, {Containers: []corev1.Container{{Args: []string{"a"}}}}},
-		"the order of a list":             {{Containers: []corev1.Container{{Args: []string{"a", "b"}}}}, {Containers: []corev1.Container{{Args: []string{"b", "a"}}}}},
-		"a part of a kind that is inline": {{Volumes: []corev1.Volume{{Name: "a", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}}, {Volumes: []corev1.Volume{{Name: "a"}}}},
+		"false where the default is not": {{AutomountServiceAccountToken: ptr.To(false)}, {}},
+		"zero where the default is not":  {{TerminationGracePeriodSeconds: ptr.To[int64](0)}, {}},
+		"an empty value of a map":        {{NodeSelector: map[string]string{"gpu": ""}}, {}},
+		"an empty item of a list":        {{Containers: []corev1.Container{{Args: []string{"", "a"}}}}, {Containers: []corev1.Container{{Args: []string{"a"}}}}},
+		"the order of a list":            {{Containers: []corev1.Container{{Args: []string{"a", "b"}}}}, {Containers: []corev1.Container{{Args: []string{"b", "a"}}}}},
+		"a part of a kind that is inline": {
+			{Volumes: []corev1.Volume{{Name: "a", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}},
+			{Volumes: []corev1.Volume{{Name: "a"}}},
+		},
 	}
 	for name, pair := range different {
 		if digest(canonical(pair[0])) == digest(canonical(pair[1])) {

@@ -14,7 +14,7 @@ import (
 
 func TestFailedPods(t *testing.T) {
 	ago := func(d time.Duration) *metav1.Time { at := metav1.NewTime(testStart.Add(-d)); return &at }
-	in := func(d time.Duration) time.Time { return testStart.Add(d) }
+	in := testStart.Add
 	failed := phase(corev1.PodFailed)
 	readyFor := func(d time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Status.Conditions[1].LastTransitionTime = *ago(d) }
@@ -29,20 +29,38 @@ func TestFailedPods(t *testing.T) {
 		count   int32 // 0 is nothing to remember
 		until   time.Time
 	}{
-		"a failed pod is kept by default":              {pod: failed},
-		"a failed pod is kept under Keep":              {action: agents.PodFailureKeep, pod: failed},
-		"what was remembered goes under Keep":          {action: agents.PodFailureKeep, pod: failed, known: &agents.PodFailures{Count: 2}},
-		"the first failure waits ten seconds":          {action: agents.PodFailureReplace, pod: failed, count: 1, until: in(10 * time.Second)},
-		"the fourth waits eighty":                      {action: agents.PodFailureReplace, pod: failed, known: &agents.PodFailures{Count: 3, LastPodUID: "earlier"}, count: 4, until: in(80 * time.Second)},
-		"the wait ends at five minutes":                {action: agents.PodFailureReplace, pod: failed, known: &agents.PodFailures{Count: 900, LastPodUID: "earlier"}, count: 901, until: in(5 * time.Minute)},
-		"a failure is counted once":                    {action: agents.PodFailureReplace, pod: failed, known: &agents.PodFailures{Count: 1, LastPodUID: counted, LastFailureTime: ago(9 * time.Second)}, count: 1, until: in(time.Second)},
-		"after the wait the pod is replaced":           {action: agents.PodFailureReplace, pod: failed, known: &agents.PodFailures{Count: 1, LastPodUID: counted, LastFailureTime: ago(10 * time.Second)}, count: 1, replace: true},
-		"a count without a time does not wait":         {action: agents.PodFailureReplace, pod: failed, known: &agents.PodFailures{Count: 1, LastPodUID: counted}, count: 1, replace: true},
-		"a pod that succeeded is never replaced":       {action: agents.PodFailureReplace, pod: phase(corev1.PodSucceeded), known: &agents.PodFailures{Count: 1, LastPodUID: counted}, count: 1},
-		"a good pod is no news":                        {action: agents.PodFailureReplace, pod: readyFor(time.Hour)},
-		"failures are remembered for ten good minutes": {action: agents.PodFailureReplace, pod: readyFor(9 * time.Minute), known: &agents.PodFailures{Count: 2}, count: 2, until: in(time.Minute)},
-		"and then forgotten":                           {action: agents.PodFailureReplace, pod: readyFor(10 * time.Minute), known: &agents.PodFailures{Count: 2}},
-		"a pod that is not ready is not good":          {action: agents.PodFailureReplace, pod: notReady, known: &agents.PodFailures{Count: 2}, count: 2},
+		"a failed pod is kept by default":     {pod: failed},
+		"a failed pod is kept under Keep":     {action: agents.PodFailureKeep, pod: failed},
+		"what was remembered goes under Keep": {action: agents.PodFailureKeep, pod: failed, known: &agents.PodFailures{Count: 2}},
+		"the first failure waits ten seconds": {action: agents.PodFailureReplace, pod: failed, count: 1, until: in(10 * time.Second)},
+		"the fourth waits eighty": {
+			action: agents.PodFailureReplace, pod: failed, known: &agents.PodFailures{Count: 3, LastPodUID: "earlier"}, count: 4,
+			until: in(80 * time.Second),
+		},
+		"the wait ends at five minutes": {
+			action: agents.PodFailureReplace, pod: failed, known: &agents.PodFailures{Count: 900, LastPodUID: "earlier"}, count: 901,
+			until: in(5 * time.Minute),
+		},
+		"a failure is counted once": {
+			action: agents.PodFailureReplace, pod: failed,
+			known: &agents.PodFailures{Count: 1, LastPodUID: counted, LastFailureTime: ago(9 * time.Second)}, count: 1, until: in(time.Second),
+		},
+		"after the wait the pod is replaced": {
+			action: agents.PodFailureReplace, pod: failed,
+			known: &agents.PodFailures{Count: 1, LastPodUID: counted, LastFailureTime: ago(10 * time.Second)}, count: 1, replace: true,
+		},
+		"a count without a time does not wait": {
+			action: agents.PodFailureReplace, pod: failed, known: &agents.PodFailures{Count: 1, LastPodUID: counted}, count: 1, replace: true,
+		},
+		"a pod that succeeded is never replaced": {
+			action: agents.PodFailureReplace, pod: phase(corev1.PodSucceeded), known: &agents.PodFailures{Count: 1, LastPodUID: counted}, count: 1,
+		},
+		"a good pod is no news": {action: agents.PodFailureReplace, pod: readyFor(time.Hour)},
+		"failures are remembered for ten good minutes": {
+			action: agents.PodFailureReplace, pod: readyFor(9 * time.Minute), known: &agents.PodFailures{Count: 2}, count: 2, until: in(time.Minute),
+		},
+		"and then forgotten":                  {action: agents.PodFailureReplace, pod: readyFor(10 * time.Minute), known: &agents.PodFailures{Count: 2}},
+		"a pod that is not ready is not good": {action: agents.PodFailureReplace, pod: notReady, known: &agents.PodFailures{Count: 2}, count: 2},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

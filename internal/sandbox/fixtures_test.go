@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -94,11 +95,17 @@ func withService(want bool) func(*agents.Sandbox) {
 	return func(s *agents.Sandbox) { s.Spec.Service = ptr.To(want) }
 }
 func inPool(s *agents.Sandbox) {
-	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "extensions.agents.x-k8s.io/v1beta1", Kind: extensions.SandboxWarmPoolKind, Name: "fast", UID: "pool-uid", Controller: ptr.To(true)}}
+	s.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "extensions.agents.x-k8s.io/v1beta1", Kind: extensions.SandboxWarmPoolKind, Name: "fast", UID: "pool-uid",
+		Controller: ptr.To(true),
+	}}
 	s.Annotations[agents.AnnotationTemplateRef] = "python"
 }
 func inClaim(s *agents.Sandbox) {
-	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "extensions.agents.x-k8s.io/v1alpha1", Kind: extensions.SandboxClaimKind, Name: "mine", UID: "claim-uid", Controller: ptr.To(true)}}
+	s.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "extensions.agents.x-k8s.io/v1alpha1", Kind: extensions.SandboxClaimKind, Name: "mine", UID: "claim-uid",
+		Controller: ptr.To(true),
+	}}
 	s.Annotations[agents.AnnotationTemplateRef] = "python"
 }
 func recreate(s *agents.Sandbox) {
@@ -143,7 +150,7 @@ func golden(t *testing.T, name string, obj any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got) != string(want) {
+	if !bytes.Equal(got, want) {
 		t.Errorf("rendered as\n%s\nwant\n%s", got, want)
 	}
 }

@@ -33,33 +33,51 @@ func TestOnePodPerSandbox(t *testing.T) {
 		"none is made where a terminating one has another name": {pods: []func(*corev1.Pod){func(p *corev1.Pod) { named("old")(p); terminating(p) }}},
 		"none is made again when it was refused":                {refused: true},
 		"a pod that is there stays":                             {pods: []func(*corev1.Pod){func(*corev1.Pod) {}}},
-		"a pod of another name is as good":                      {edit: func(s *agents.Sandbox) { s.Annotations[agents.AnnotationPodName] = "old" }, pods: []func(*corev1.Pod){named("old")}},
-		"a finished pod stays":                                  {pods: []func(*corev1.Pod){phase(corev1.PodSucceeded)}},
-		"a failed pod stays":                                    {pods: []func(*corev1.Pod){phase(corev1.PodFailed)}},
-		"of two pods none is deleted":                           {pods: []func(*corev1.Pod){func(*corev1.Pod) {}, named("other")}},
-		"of two pods of a suspended Sandbox neither":            {edit: suspendedMode, pods: []func(*corev1.Pod){func(*corev1.Pod) {}, named("other")}},
-		"a terminating pod beside a live one is no second":      {edit: suspendedMode, pods: []func(*corev1.Pod){func(*corev1.Pod) {}, func(p *corev1.Pod) { named("other")(p); terminating(p) }}, want: deletePods{}},
-		"suspending deletes the pod":                            {edit: suspendedMode, pods: []func(*corev1.Pod){func(*corev1.Pod) {}}, want: deletePods{}},
-		"replicas 0 deletes the pod":                            {edit: func(s *agents.Sandbox) { s.Spec.Replicas = ptr.To[int32](0) }, pods: []func(*corev1.Pod){func(*corev1.Pod) {}}, want: deletePods{}},
-		"a terminating pod is not deleted again":                {edit: suspendedMode, pods: []func(*corev1.Pod){terminating}},
-		"suspending leaves another's pod":                       {edit: suspendedMode, namesake: otherOwned},
-		"suspending leaves a pod it might take":                 {edit: suspendedMode, namesake: adoptableBy(agents.LabelAdoptable, "true")},
-		"another's pod is left alone":                           {namesake: otherOwned},
-		"another's pod with our label is too":                   {namesake: func(p *corev1.Pod) { otherOwned(p); p.Labels[agents.LabelAdoptable] = "true" }},
-		"nobody's pod is left alone":                            {namesake: nobodys},
-		"a pod that asks for it is taken over":                  {namesake: adoptableBy(agents.LabelAdoptable, "true"), want: adoptPod{}},
-		"only the value true asks for it":                       {namesake: adoptableBy(agents.LabelAdoptable, "yes")},
-		"a pod with the name's hash is taken over":              {namesake: adoptableBy(agents.LabelSandboxNameHash, agents.NameHash("box")), want: adoptPod{}},
-		"one with another hash is not":                          {namesake: adoptableBy(agents.LabelSandboxNameHash, agents.NameHash("bax"))},
-		"a terminating pod is never taken over":                 {namesake: func(p *corev1.Pod) { adoptableBy(agents.LabelAdoptable, "true")(p); terminating(p) }},
-		"no second pod is taken over":                           {pods: []func(*corev1.Pod){named("old")}, namesake: adoptableBy(agents.LabelAdoptable, "true"), want: namePod{}},
-		"nor while one is terminating":                          {pods: []func(*corev1.Pod){func(p *corev1.Pod) { named("old")(p); terminating(p) }}, namesake: adoptableBy(agents.LabelAdoptable, "true")},
-		"a forged name is set right and nothing else":           {edit: func(s *agents.Sandbox) { s.Annotations[agents.AnnotationPodName] = "forged" }, pods: []func(*corev1.Pod){func(*corev1.Pod) {}}, want: namePod{}},
-		"a name that was removed is written again":              {edit: func(s *agents.Sandbox) { s.Annotations = map[string]string{} }, pods: []func(*corev1.Pod){func(*corev1.Pod) {}}, want: namePod{}},
-		"a name is not cleared without a pod":                   {edit: func(s *agents.Sandbox) { suspendedMode(s); s.Annotations[agents.AnnotationPodName] = "gone" }},
-		"a forged name does not keep a pod from being made":     {edit: func(s *agents.Sandbox) { s.Annotations[agents.AnnotationPodName] = "forged" }, want: createPod{}},
-		"a pod without the UID label gets it":                   {pods: []func(*corev1.Pod){func(p *corev1.Pod) { delete(p.Labels, agents.LabelSandboxUID) }}, want: syncPod{}},
-		"a terminating pod gets nothing":                        {pods: []func(*corev1.Pod){func(p *corev1.Pod) { p.Labels = nil; terminating(p) }}},
+		"a pod of another name is as good": {
+			edit: func(s *agents.Sandbox) { s.Annotations[agents.AnnotationPodName] = "old" }, pods: []func(*corev1.Pod){named("old")},
+		},
+		"a finished pod stays":                       {pods: []func(*corev1.Pod){phase(corev1.PodSucceeded)}},
+		"a failed pod stays":                         {pods: []func(*corev1.Pod){phase(corev1.PodFailed)}},
+		"of two pods none is deleted":                {pods: []func(*corev1.Pod){func(*corev1.Pod) {}, named("other")}},
+		"of two pods of a suspended Sandbox neither": {edit: suspendedMode, pods: []func(*corev1.Pod){func(*corev1.Pod) {}, named("other")}},
+		"a terminating pod beside a live one is no second": {
+			edit: suspendedMode, pods: []func(*corev1.Pod){func(*corev1.Pod) {}, func(p *corev1.Pod) { named("other")(p); terminating(p) }},
+			want: deletePods{},
+		},
+		"suspending deletes the pod": {edit: suspendedMode, pods: []func(*corev1.Pod){func(*corev1.Pod) {}}, want: deletePods{}},
+		"replicas 0 deletes the pod": {
+			edit: func(s *agents.Sandbox) { s.Spec.Replicas = ptr.To[int32](0) }, pods: []func(*corev1.Pod){func(*corev1.Pod) {}}, want: deletePods{},
+		},
+		"a terminating pod is not deleted again":   {edit: suspendedMode, pods: []func(*corev1.Pod){terminating}},
+		"suspending leaves another's pod":          {edit: suspendedMode, namesake: otherOwned},
+		"suspending leaves a pod it might take":    {edit: suspendedMode, namesake: adoptableBy(agents.LabelAdoptable, "true")},
+		"another's pod is left alone":              {namesake: otherOwned},
+		"another's pod with our label is too":      {namesake: func(p *corev1.Pod) { otherOwned(p); p.Labels[agents.LabelAdoptable] = "true" }},
+		"nobody's pod is left alone":               {namesake: nobodys},
+		"a pod that asks for it is taken over":     {namesake: adoptableBy(agents.LabelAdoptable, "true"), want: adoptPod{}},
+		"only the value true asks for it":          {namesake: adoptableBy(agents.LabelAdoptable, "yes")},
+		"a pod with the name's hash is taken over": {namesake: adoptableBy(agents.LabelSandboxNameHash, agents.NameHash("box")), want: adoptPod{}},
+		"one with another hash is not":             {namesake: adoptableBy(agents.LabelSandboxNameHash, agents.NameHash("bax"))},
+		"a terminating pod is never taken over":    {namesake: func(p *corev1.Pod) { adoptableBy(agents.LabelAdoptable, "true")(p); terminating(p) }},
+		"no second pod is taken over": {
+			pods: []func(*corev1.Pod){named("old")}, namesake: adoptableBy(agents.LabelAdoptable, "true"), want: namePod{},
+		},
+		"nor while one is terminating": {
+			pods: []func(*corev1.Pod){func(p *corev1.Pod) { named("old")(p); terminating(p) }}, namesake: adoptableBy(agents.LabelAdoptable, "true"),
+		},
+		"a forged name is set right and nothing else": {
+			edit: func(s *agents.Sandbox) { s.Annotations[agents.AnnotationPodName] = "forged" }, pods: []func(*corev1.Pod){func(*corev1.Pod) {}},
+			want: namePod{},
+		},
+		"a name that was removed is written again": {
+			edit: func(s *agents.Sandbox) { s.Annotations = map[string]string{} }, pods: []func(*corev1.Pod){func(*corev1.Pod) {}}, want: namePod{},
+		},
+		"a name is not cleared without a pod":               {edit: func(s *agents.Sandbox) { suspendedMode(s); s.Annotations[agents.AnnotationPodName] = "gone" }},
+		"a forged name does not keep a pod from being made": {edit: func(s *agents.Sandbox) { s.Annotations[agents.AnnotationPodName] = "forged" }, want: createPod{}},
+		"a pod without the UID label gets it": {
+			pods: []func(*corev1.Pod){func(p *corev1.Pod) { delete(p.Labels, agents.LabelSandboxUID) }}, want: syncPod{},
+		},
+		"a terminating pod gets nothing": {pods: []func(*corev1.Pod){func(p *corev1.Pod) { p.Labels = nil; terminating(p) }}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +110,8 @@ func TestTakingOverAPodIsOnePatch(t *testing.T) {
 	})
 	metadata := decidePod(seen, testStart).next.(adoptPod).patch["metadata"].(map[string]any)
 	owners := metadata["ownerReferences"].([]metav1.OwnerReference)
-	if len(owners) != 2 || owners[0].Name != "o" || owners[1].UID != s.UID || !*owners[1].Controller || !*owners[1].BlockOwnerDeletion || owners[1].APIVersion != "agents.x-k8s.io/v1beta1" {
+	if len(owners) != 2 || owners[0].Name != "o" || owners[1].UID != s.UID || owners[1].APIVersion != "agents.x-k8s.io/v1beta1" ||
+		!*owners[1].Controller || !*owners[1].BlockOwnerDeletion {
 		t.Errorf("owners are %+v", owners)
 	}
 	labels := metadata["labels"].(map[string]any)

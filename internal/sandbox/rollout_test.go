@@ -32,14 +32,16 @@ func TestWhatAChangeOfTheTemplateDoes(t *testing.T) {
 		pod  func(*corev1.Pod)
 		want step
 	}{
-		"nothing changed":                                  {},
-		"a new spec waits for the pod's end":               {edit: newImage},
-		"new metadata is applied to the pod":               {edit: newNote, want: syncPod{}},
-		"Recreate replaces the pod for a new spec":         {edit: both(recreate, newImage), want: deletePods{}},
-		"Recreate replaces the pod for an annotation":      {edit: both(recreate, newNote), want: deletePods{}},
-		"Recreate leaves a pod of the template alone":      {edit: recreate},
-		"Recreate leaves what a claim put there alone":     {edit: both(recreate, claimed), want: syncPod{}},
-		"Recreate leaves system keys alone":                {edit: both(recreate, func(s *agents.Sandbox) { s.Spec.PodTemplate.Metadata.Labels[agents.LabelWarmPool] = "x" })},
+		"nothing changed":                              {},
+		"a new spec waits for the pod's end":           {edit: newImage},
+		"new metadata is applied to the pod":           {edit: newNote, want: syncPod{}},
+		"Recreate replaces the pod for a new spec":     {edit: both(recreate, newImage), want: deletePods{}},
+		"Recreate replaces the pod for an annotation":  {edit: both(recreate, newNote), want: deletePods{}},
+		"Recreate leaves a pod of the template alone":  {edit: recreate},
+		"Recreate leaves what a claim put there alone": {edit: both(recreate, claimed), want: syncPod{}},
+		"Recreate leaves system keys alone": {
+			edit: both(recreate, func(s *agents.Sandbox) { s.Spec.PodTemplate.Metadata.Labels[agents.LabelWarmPool] = "x" }),
+		},
 		"Recreate is the pool's business in a pool":        {edit: both(inPool, recreate, newImage), want: syncPod{}},
 		"Recreate is the Sandbox's business in a claim":    {edit: both(inClaim, recreate, newImage), want: deletePods{}},
 		"a pod that says nothing is never replaced":        {edit: both(recreate, newImage), pod: unrecorded},

@@ -66,7 +66,11 @@ func (v *serviceVerdict) bringAbout(seen observed, pod podVerdict) {
 	}
 	switch relate(s, service) {
 	case owned:
-		if patch := servicePatch(s, service, selector, s.Spec.Service != nil); patch != nil {
+		ports := service.Spec.Ports // of a Service that is not asked for they stay
+		if s.Spec.Service != nil {
+			ports = servicePorts(&s.Spec.PodTemplate.Spec)
+		}
+		if patch := servicePatch(s, service, selector, ports); patch != nil {
 			v.next = patchService{service: service, patch: patch}
 		}
 	case foreign:
@@ -78,7 +82,7 @@ func (v *serviceVerdict) bringAbout(seen observed, pod podVerdict) {
 			v.problem = fmt.Sprintf(agents.MessageServiceClusterIPFormat, service.Name, ip)
 			return
 		}
-		patch := servicePatch(s, service, selector, true)
+		patch := servicePatch(s, service, selector, servicePorts(&s.Spec.PodTemplate.Spec))
 		if patch == nil {
 			patch = consistent.Patch{}
 		}
@@ -103,9 +107,9 @@ func serviceSelector(s *agents.Sandbox, pod *corev1.Pod) map[string]string {
 	return selector
 }
 
-// servicePatch brings label, selector and, if asked for, ports of a Service to what
-// they should be. It is nil if they are.
-func servicePatch(s *agents.Sandbox, service *corev1.Service, selector map[string]string, ports bool) consistent.Patch {
+// servicePatch brings label, selector and ports of a Service to what they should be. It
+// is nil if they are.
+func servicePatch(s *agents.Sandbox, service *corev1.Service, selector map[string]string, ports []corev1.ServicePort) consistent.Patch {
 	patch := consistent.Patch{}
 	if hash := agents.NameHash(s.Name); service.Labels[agents.LabelSandboxNameHash] != hash {
 		patch["metadata"] = map[string]any{"labels": map[string]any{agents.LabelSandboxNameHash: hash}}
@@ -115,8 +119,8 @@ func servicePatch(s *agents.Sandbox, service *corev1.Service, selector map[strin
 	if change := difference(service.Spec.Selector, selector, slices.Sorted(maps.Keys(service.Spec.Selector))); len(change) > 0 {
 		spec["selector"] = change
 	}
-	if want := servicePorts(&s.Spec.PodTemplate.Spec); ports && !samePorts(service.Spec.Ports, want) {
-		spec["ports"] = want
+	if !samePorts(service.Spec.Ports, ports) {
+		spec["ports"] = ports
 	}
 	if len(spec) > 0 {
 		patch["spec"] = spec

@@ -42,11 +42,14 @@ func TestServiceByWhatIsAskedForAndWhoseItIs(t *testing.T) {
 		"asked for, nobody's, with an address": {asked: yes, service: func(s *corev1.Service) { willing(s); s.Spec.ClusterIP = "10.0.0.1" }, required: true,
 			problem: `cannot adopt service "box": ClusterIP is "10.0.0.1" (expected "None", field is immutable)`},
 		"asked for, nobody's": {asked: yes, service: nobody, required: true,
-			problem: `cannot adopt unowned service "box": missing required pool authorization label ("agents.x-k8s.io/adoptable") or sandbox tracking label ("agents.x-k8s.io/sandbox-name-hash")`},
+			problem: `cannot adopt unowned service "box": ` + unlabelled},
 		"asked for, another's": {asked: yes, service: other, required: true,
 			problem: `service "box" is owned by Sandbox/else (UID: else), not by sandbox "box"`},
-		"asked for, on its way out":       {asked: yes, service: going, required: true},
-		"asked for, and refused":          {asked: yes, more: func(o *observed) { o.pass.refusals = []refusal{{subject: aboutService, err: errors.New("no")}} }, required: true, problem: "no"},
+		"asked for, on its way out": {asked: yes, service: going, required: true},
+		"asked for, and refused": {
+			asked: yes, more: func(o *observed) { o.pass.refusals = []refusal{{subject: aboutService, err: errors.New("no")}} }, required: true,
+			problem: "no",
+		},
 		"unset, there is none":            {},
 		"unset and there":                 {service: mine, required: true, exists: true},
 		"unset, of an older selector":     {service: stale, next: patchService{}, required: true, exists: true},
@@ -60,7 +63,9 @@ func TestServiceByWhatIsAskedForAndWhoseItIs(t *testing.T) {
 		"unwanted, nobody's":              {asked: no, service: nobody},
 		"unwanted, another's":             {asked: no, service: other},
 		"unwanted, on its way out":        {asked: no, service: going},
-		"with two pods it is left alone":  {asked: yes, more: func(o *observed) { o.pods = append(o.pods, newPod(o.sandbox), newPod(o.sandbox, named("b"))) }, required: true},
+		"with two pods it is left alone": {
+			asked: yes, more: func(o *observed) { o.pods = append(o.pods, newPod(o.sandbox), newPod(o.sandbox, named("b"))) }, required: true,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -119,12 +124,17 @@ func TestServicePorts(t *testing.T) {
 	}{
 		"no ports make none": {containers: []corev1.Container{container()}},
 		"sorted by number, then protocol": {
-			containers: []corev1.Container{container(corev1.ContainerPort{ContainerPort: 90}, corev1.ContainerPort{ContainerPort: 80, Protocol: udp}, corev1.ContainerPort{ContainerPort: 80})},
-			want:       []corev1.ServicePort{port("p-80-tcp", 80, tcp), port("p-80-udp", 80, udp), port("p-90-tcp", 90, tcp)},
+			containers: []corev1.Container{
+				container(corev1.ContainerPort{ContainerPort: 90}, corev1.ContainerPort{ContainerPort: 80, Protocol: udp}, corev1.ContainerPort{ContainerPort: 80}),
+			},
+			want: []corev1.ServicePort{port("p-80-tcp", 80, tcp), port("p-80-udp", 80, udp), port("p-90-tcp", 90, tcp)},
 		},
 		"each once, by the first name given": {
-			containers: []corev1.Container{container(corev1.ContainerPort{ContainerPort: 80}), container(corev1.ContainerPort{ContainerPort: 80, Name: "web"}, corev1.ContainerPort{ContainerPort: 80, Name: "other"})},
-			want:       []corev1.ServicePort{port("web", 80, tcp)},
+			containers: []corev1.Container{
+				container(corev1.ContainerPort{ContainerPort: 80}),
+				container(corev1.ContainerPort{ContainerPort: 80, Name: "web"}, corev1.ContainerPort{ContainerPort: 80, Name: "other"}),
+			},
+			want: []corev1.ServicePort{port("web", 80, tcp)},
 		},
 		"a name that is taken goes to the lower port": {
 			containers: []corev1.Container{container(corev1.ContainerPort{ContainerPort: 81, Name: "web"}), container(corev1.ContainerPort{ContainerPort: 80, Name: "web"})},
@@ -135,7 +145,10 @@ func TestServicePorts(t *testing.T) {
 			want:       []corev1.ServicePort{port("p-81-tcp", 80, tcp), port("p-81-tcp-2", 81, tcp)},
 		},
 		"init containers count if they keep running": {
-			init: []corev1.Container{container(corev1.ContainerPort{ContainerPort: 1}), {RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Ports: []corev1.ContainerPort{{ContainerPort: 2}}}},
+			init: []corev1.Container{
+				container(corev1.ContainerPort{ContainerPort: 1}),
+				{RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Ports: []corev1.ContainerPort{{ContainerPort: 2}}},
+			},
 			want: []corev1.ServicePort{port("p-2-tcp", 2, tcp)},
 		},
 	}

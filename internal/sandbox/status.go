@@ -145,33 +145,44 @@ func readyCondition(s *agents.Sandbox, v verdicts, old *metav1.Condition) *metav
 	case v.pod.multiple():
 		return no(agents.ReasonMultiplePods, v.pod.problem)
 	case len(problems) > 0:
-		message := fmt.Sprintf(agents.MessageErrorFormat, strings.Join(problems, "\n"))
-		if old != nil && old.Reason == agents.ReasonReconcilerError && old.ObservedGeneration == s.Generation && sameButForNumbers(old.Message, message) {
-			message = old.Message
-		}
-		return no(agents.ReasonReconcilerError, message)
-	case !s.Running() && (pod != nil || v.pod.dying != nil || v.pod.namesake):
-		return no(agents.ReasonSandboxSuspended, agents.MessageSandboxSuspending)
-	case !s.Running():
+		return no(agents.ReasonReconcilerError, errorMessage(s, problems, old))
+	case !s.Running() && v.pod.isGone():
 		return no(agents.ReasonSandboxSuspended, agents.MessageSandboxSuspended)
+	case !s.Running():
+		return no(agents.ReasonSandboxSuspended, agents.MessageSandboxSuspending)
 	case pod != nil && pod.Status.Phase == corev1.PodSucceeded:
 		return no(agents.ReasonPodSucceeded, agents.MessagePodSucceeded)
 	case pod != nil && pod.Status.Phase == corev1.PodFailed:
 		return no(agents.ReasonPodFailed, agents.MessagePodFailed)
 	}
+	return dependenciesCondition(v)
+}
+
+// errorMessage tells of problems, in the words that the status already has for them if
+// it has any.
+func errorMessage(s *agents.Sandbox, problems []string, old *metav1.Condition) string {
+	message := fmt.Sprintf(agents.MessageErrorFormat, strings.Join(problems, "\n"))
+	if old != nil && old.Reason == agents.ReasonReconcilerError && old.ObservedGeneration == s.Generation && sameButForNumbers(old.Message, message) {
+		return old.Message
+	}
+	return message
+}
+
+// dependenciesCondition is Ready by what the Sandbox needs: its pod, and its Service
+// where one is required.
+func dependenciesCondition(v verdicts) *metav1.Condition {
 	message, ready := podReadiness(v.pod)
-	if v.service.required {
-		if v.service.exists {
-			message += agents.MessageServiceExistsSuffix
-		} else {
-			message += agents.MessageServiceMissingSuffix
-			ready = false
-		}
+	switch {
+	case v.service.required && v.service.exists:
+		message += agents.MessageServiceExistsSuffix
+	case v.service.required:
+		message += agents.MessageServiceMissingSuffix
+		ready = false
 	}
 	if ready {
 		return newCondition(agents.ConditionReady, metav1.ConditionTrue, agents.ReasonDependenciesReady, message)
 	}
-	return no(agents.ReasonDependenciesNotReady, message)
+	return newCondition(agents.ConditionReady, metav1.ConditionFalse, agents.ReasonDependenciesNotReady, message)
 }
 
 // podReadiness says how far the pod is.

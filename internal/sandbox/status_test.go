@@ -27,6 +27,11 @@ func said(c metav1.Condition) string {
 const (
 	notSuspended = "False/NotSuspended: Sandbox is not suspended"
 	scheduled    = "True/PodScheduled: "
+	notKnown     = "Unknown/PodSchedulingUnknown: Pod state is unknown. Pod scheduling cannot be determined"
+	twoPods      = "False/MultiplePods: multiple Pods (2) are controlled by this Sandbox; refusing to choose or create a Pod"
+	failed       = "False/ReconcilerError: Error seen: "
+	goes         = "False/DependenciesNotReady: Pod is terminating, and its grace period is over; "
+	unlabelled   = `missing required pool authorization label ("agents.x-k8s.io/adoptable") or sandbox tracking label ("agents.x-k8s.io/sandbox-name-hash")`
 )
 
 func TestConditionsSayWhatIs(t *testing.T) {
@@ -72,11 +77,14 @@ func TestConditionsSayWhatIs(t *testing.T) {
 		},
 		"a pod that does not say where it is": {
 			pods: []func(*corev1.Pod){noConditions},
-			want: conditions{notSuspended, "", "Unknown/PodSchedulingUnknown: Pod has not reported a PodScheduled condition yet", "False/DependenciesNotReady: Pod is Running but not Ready"},
+			want: conditions{notSuspended, "",
+				"Unknown/PodSchedulingUnknown: Pod has not reported a PodScheduled condition yet", "False/DependenciesNotReady: Pod is Running but not Ready"},
 		},
 		"a pod whose volume cannot be bound says so": {
 			pods: []func(*corev1.Pod){func(p *corev1.Pod) {
-				p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "unbound immediate PersistentVolumeClaims"}}}
+				p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "unbound immediate PersistentVolumeClaims",
+				}}}
 			}},
 			want: conditions{notSuspended, "", "False/Unschedulable: unbound immediate PersistentVolumeClaims", "False/DependenciesNotReady: Pod exists with phase: Pending"},
 		},
@@ -109,22 +117,24 @@ func TestConditionsSayWhatIs(t *testing.T) {
 		},
 		"a pod that outstays its grace period names its node": {
 			pods: []func(*corev1.Pod){func(p *corev1.Pod) { at := metav1.NewTime(testStart.Add(-time.Hour)); p.DeletionTimestamp = &at }},
-			want: conditions{notSuspended, "", scheduled, `False/DependenciesNotReady: Pod is terminating, and its grace period is over; node "node-1" has not said that the pod stopped`},
+			want: conditions{notSuspended, "", scheduled, goes + `node "node-1" has not said that the pod stopped`},
 		},
 		"a pod that finalizers keep names them": {
 			pods: []func(*corev1.Pod){func(p *corev1.Pod) {
 				at := metav1.NewTime(testStart.Add(-time.Hour))
 				p.DeletionTimestamp, p.Finalizers = &at, []string{"example.com/a", "example.com/b"}
 			}},
-			want: conditions{notSuspended, "", scheduled, "False/DependenciesNotReady: Pod is terminating, and its grace period is over; finalizers keep it: example.com/a, example.com/b"},
+			want: conditions{notSuspended, "", scheduled, goes + "finalizers keep it: example.com/a, example.com/b"},
 		},
 		"two live pods": {
 			pods: []func(*corev1.Pod){func(*corev1.Pod) {}, named("box-2")},
-			want: conditions{notSuspended, "", "Unknown/PodSchedulingUnknown: Pod state is unknown. Pod scheduling cannot be determined", "False/MultiplePods: multiple Pods (2) are controlled by this Sandbox; refusing to choose or create a Pod"},
+			want: conditions{notSuspended, "", notKnown, twoPods},
 		},
 		"two live pods of a suspended Sandbox": {
 			edit: suspendedMode, pods: []func(*corev1.Pod){func(*corev1.Pod) {}, named("box-2")},
-			want: conditions{"Unknown/PodStateUnknown: Pod state is unknown. Sandbox suspension cannot be confirmed", "", "Unknown/PodSchedulingUnknown: Pod state is unknown. Pod scheduling cannot be determined", "False/MultiplePods: multiple Pods (2) are controlled by this Sandbox; refusing to choose or create a Pod"},
+			want: conditions{
+				"Unknown/PodStateUnknown: Pod state is unknown. Sandbox suspension cannot be confirmed", "", notKnown, twoPods,
+			},
 		},
 		"a live pod beside a terminating one": {
 			pods: []func(*corev1.Pod){func(*corev1.Pod) {}, func(p *corev1.Pod) { named("box-2")(p); terminating(p) }},
@@ -144,11 +154,11 @@ func TestConditionsSayWhatIs(t *testing.T) {
 		},
 		"somebody else's pod has the name": {
 			more: func(o *observed) { o.namesake = newPod(o.sandbox, otherOwned) },
-			want: conditions{notSuspended, "", "Unknown/PodSchedulingUnknown: Pod state is unknown. Pod scheduling cannot be determined", `False/ReconcilerError: Error seen: pod "box" is owned by ReplicaSet/web (UID: web-uid), not by sandbox "box"`},
+			want: conditions{notSuspended, "", notKnown, failed + `pod "box" is owned by ReplicaSet/web (UID: web-uid), not by sandbox "box"`},
 		},
 		"nobody's pod has the name": {
 			more: func(o *observed) { o.namesake = newPod(o.sandbox, nobodys) },
-			want: conditions{notSuspended, "", "Unknown/PodSchedulingUnknown: Pod state is unknown. Pod scheduling cannot be determined", `False/ReconcilerError: Error seen: cannot adopt unowned pod "box": missing required pool authorization label ("agents.x-k8s.io/adoptable") or sandbox tracking label ("agents.x-k8s.io/sandbox-name-hash")`},
+			want: conditions{notSuspended, "", notKnown, failed + `cannot adopt unowned pod "box": ` + unlabelled},
 		},
 		"the pod of an earlier Sandbox of the name is on its way out": {
 			more: func(o *observed) {
@@ -158,14 +168,18 @@ func TestConditionsSayWhatIs(t *testing.T) {
 		},
 		"the server refuses the pod": {
 			more: func(o *observed) { o.pass.refusals = []refusal{{subject: aboutPod, err: quota}} },
-			want: conditions{notSuspended, "", "Unknown/PodSchedulingUnknown: Pod state is unknown. Pod scheduling cannot be determined", `False/ReconcilerError: Error seen: pods "box" is forbidden: exceeded quota: small, used: pods=3`},
+			want: conditions{notSuspended, "", notKnown, failed + `pods "box" is forbidden: exceeded quota: small, used: pods=3`},
 		},
 		"several problems are all told": {
 			edit: withService(true),
 			more: func(o *observed) {
-				o.pass.refusals = []refusal{{subject: aboutVolumes, err: errors.New("no volume")}, {subject: aboutPod, err: errors.New("no pod")}, {subject: aboutService, err: errors.New("no service")}}
+				o.pass.refusals = []refusal{
+					{subject: aboutVolumes, err: errors.New("no volume")},
+					{subject: aboutPod, err: errors.New("no pod")},
+					{subject: aboutService, err: errors.New("no service")},
+				}
 			},
-			want: conditions{notSuspended, "", "Unknown/PodSchedulingUnknown: Pod state is unknown. Pod scheduling cannot be determined", "False/ReconcilerError: Error seen: no volume\nno pod\nno service"},
+			want: conditions{notSuspended, "", notKnown, failed + "no volume\nno pod\nno service"},
 		},
 	}
 	for name, c := range cases {

@@ -17,7 +17,7 @@ func TestVolumeClaims(t *testing.T) {
 	const mine, missing, willing, nobody, other, going = "mine", "missing", "willing", "nobody", "other", "going"
 	const (
 		notOurs = `PVC "data-box" is owned by StatefulSet/db (UID: db-uid), not by sandbox "box"`
-		alone   = `cannot adopt unowned PVC "work-box": missing required pool authorization label ("agents.x-k8s.io/adoptable") or sandbox tracking label ("agents.x-k8s.io/sandbox-name-hash")`
+		alone   = `cannot adopt unowned PVC "work-box": ` + unlabelled
 	)
 	cases := map[string]struct {
 		work, data string

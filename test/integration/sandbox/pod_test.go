@@ -80,7 +80,10 @@ func withVolume(box *agents.Sandbox) {
 func TestAMemberOfAPoolCostsOnePodAndTwoStatuses(t *testing.T) {
 	s := newStage(t)
 	member := func(box *agents.Sandbox) {
-		box.OwnerReferences = []metav1.OwnerReference{{APIVersion: "extensions.agents.x-k8s.io/v1beta1", Kind: "SandboxWarmPool", Name: "fast", UID: "pool-uid", Controller: ptr.To(true)}}
+		box.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "extensions.agents.x-k8s.io/v1beta1", Kind: "SandboxWarmPool", Name: "fast", UID: "pool-uid",
+			Controller: ptr.To(true),
+		}}
 		box.Annotations = map[string]string{agents.AnnotationPodName: "box", agents.AnnotationTemplateRef: "python"}
 		box.Labels = map[string]string{agents.LabelCreatedBy: "controller"}
 	}
@@ -97,8 +100,11 @@ func TestAMemberOfAPoolCostsOnePodAndTwoStatuses(t *testing.T) {
 	// Adoption by a claim costs one patch of the pod, and no restart.
 	writes = s.writes(func() {
 		s.patch(box, "", map[string]any{"metadata": map[string]any{
-			"ownerReferences": []metav1.OwnerReference{{APIVersion: "extensions.agents.x-k8s.io/v1beta1", Kind: "SandboxClaim", Name: "mine", UID: "claim-uid", Controller: ptr.To(true)}},
-			"labels":          map[string]any{agents.LabelCreatedBy: "go-client", agents.LabelWarmPool: nil},
+			"ownerReferences": []metav1.OwnerReference{{
+				APIVersion: "extensions.agents.x-k8s.io/v1beta1", Kind: "SandboxClaim", Name: "mine", UID: "claim-uid",
+				Controller: ptr.To(true),
+			}},
+			"labels": map[string]any{agents.LabelCreatedBy: "go-client", agents.LabelWarmPool: nil},
 		}})
 		s.await(pod, "is the claim's", func() bool { return pod.Labels[agents.LabelClaimUID] == "claim-uid" })
 	})
@@ -171,7 +177,10 @@ func TestThePodNameAnnotationDecidesNothing(t *testing.T) {
 		t.Error("the pod was replaced")
 	}
 	// Nor does it matter while there is no pod.
-	s.patch(box, "", map[string]any{"metadata": map[string]any{"annotations": map[string]any{agents.AnnotationPodName: "stranger"}}, "spec": map[string]any{"operatingMode": "Suspended"}})
+	s.patch(box, "", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{agents.AnnotationPodName: "stranger"}},
+		"spec":     map[string]any{"operatingMode": "Suspended"},
+	})
 	s.await(pod, "is deleted", func() bool { return pod.DeletionTimestamp != nil })
 	s.stopped(pod)
 	s.await(box, "is suspended", func() bool { return says(box, agents.ConditionSuspended) == "True/PodTerminated" })
