@@ -4,6 +4,9 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# No C: programs are static, and what one build has compiled serves all others.
+export CGO_ENABLED := 0
+
 VERSION ?= dev
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -X main.gitVersion=$(VERSION) -X main.gitCommit=$(COMMIT)

@@ -73,7 +73,7 @@ func (d *demo) buildImage(ctx context.Context) (string, localcluster.Image, erro
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	program := filepath.Join(scratch, "berth-controller")
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "./cmd/berth-controller")
+	command := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "./cmd/berth-controller")
 	command.Dir = d.root
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if said, err := command.CombinedOutput(); err != nil {
