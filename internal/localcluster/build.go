@@ -105,7 +105,7 @@ func build(ctx context.Context, progress *Progress) (Binaries, error) {
 	if err := prune(filepath.Dir(dir)); err != nil {
 		return binaries, err
 	}
-	step := progress.Step("Building Kubernetes " + KubernetesVersion + " from its Go modules (minutes, the first time)")
+	step := progress.Step("Building Kubernetes; minutes, once")
 	return binaries, step.Done(compile(ctx, step, sources, dir))
 }
 
@@ -164,7 +164,7 @@ func compile(ctx context.Context, step *Step, sources, dir string) error {
 		command := goCommand(ctx, sources, "build", "-v", "-trimpath", "-ldflags", flags, "-o", partial, p.path)
 		if err := compileOne(command, func() {
 			compiled++
-			step.Detail("%d of at most %d packages compiled", compiled, total)
+			step.Detail("%d of up to %d packages", compiled, total)
 		}); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ package localcluster_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -26,8 +27,20 @@ import (
 // generous is for things that take seconds on a machine at rest.
 const generous = 3 * time.Minute
 
-func TestAControlPlaneServesTheVersionItWasBuiltFrom(t *testing.T) {
-	client := clientOf(t, clustertest.ControlPlane(t))
+// One control plane serves all of these, because starting it is what takes long.
+func TestAControlPlane(t *testing.T) {
+	running := runningControlPlane{clustertest.ControlPlane(t, clustertest.WithAudit())}
+	t.Run("serves the version it was built from, and takes pods without service accounts", running.serves)
+	t.Run("is not changed by being started again", running.startsOnce)
+	t.Run("counts answered requests exactly", running.countsRequests)
+	t.Run("has a single part killed and started", running.restartsAPart)
+	t.Run("is repaired by a start after its parts were killed", running.isRepaired)
+}
+
+type runningControlPlane struct{ *localcluster.Cluster }
+
+func (r runningControlPlane) serves(t *testing.T) {
+	client := clientOf(t, r.Cluster)
 	version, err := client.Discovery().ServerVersion()
 	if err != nil {
 		t.Fatal(err)
@@ -44,10 +57,9 @@ func TestAControlPlaneServesTheVersionItWasBuiltFrom(t *testing.T) {
 	}
 }
 
-func TestStartingARunningClusterAgainChangesNothing(t *testing.T) {
-	cluster := clustertest.ControlPlane(t)
-	before := cluster.Status()
-	again, err := localcluster.Start(t.Context(), localcluster.Options{Dir: cluster.Dir()})
+func (r runningControlPlane) startsOnce(t *testing.T) {
+	before := r.Status()
+	again, err := localcluster.Start(t.Context(), localcluster.Options{Dir: r.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +68,8 @@ func TestStartingARunningClusterAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestStartRepairsAClusterWhosePartsWereKilled(t *testing.T) {
-	cluster := clustertest.ControlPlane(t)
-	client := clientOf(t, cluster)
+func (r runningControlPlane) isRepaired(t *testing.T) {
+	client := clientOf(t, r.Cluster)
 	const kept = "kept"
 	_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: kept}}, metav1.CreateOptions{})
@@ -66,15 +77,15 @@ func TestStartRepairsAClusterWhosePartsWereKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{localcluster.APIServer, localcluster.Etcd} {
-		if err := cluster.Part(name).Kill(t.Context()); err != nil {
+		if err := r.Part(name).Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if cluster.Part(name).Running() {
+		if r.Part(name).Running() {
 			t.Fatalf("%s runs after it was killed", name)
 		}
 	}
 	// A starter that ended knows nothing; the next one works from the files alone.
-	repaired, err := localcluster.Start(t.Context(), localcluster.Options{Dir: cluster.Dir()})
+	repaired, err := localcluster.Start(t.Context(), localcluster.Options{Dir: r.Dir(), EndWithStarter: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +94,8 @@ func TestStartRepairsAClusterWhosePartsWereKilled(t *testing.T) {
 	}
 }
 
-func TestAKilledPartIsStartedAgainByItself(t *testing.T) {
-	cluster := clustertest.ControlPlane(t)
-	server := cluster.Part(localcluster.APIServer)
+func (r runningControlPlane) restartsAPart(t *testing.T) {
+	server := r.Part(localcluster.APIServer)
 	before := server.PID()
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -93,7 +103,7 @@ func TestAKilledPartIsStartedAgainByItself(t *testing.T) {
 	if after := server.PID(); after == 0 || after == before {
 		t.Errorf("the API server was process %d and is %d", before, after)
 	}
-	if _, err := clientOf(t, cluster).CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
+	if _, err := clientOf(t, r.Cluster).CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -135,11 +145,9 @@ func TestAStoppedClusterLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAnsweredRequestsAreCountedExactly(t *testing.T) {
-	cluster := clustertest.ControlPlane(t, clustertest.WithAudit())
-	config := clustertest.RESTConfig(t, cluster, "counted")
-	client := kubernetes.NewForConfigOrDie(config)
-	requests := clustertest.Requests(t, cluster, "counted", func() {
+func (r runningControlPlane) countsRequests(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(clustertest.RESTConfig(t, r.Cluster, "counted"))
+	requests := clustertest.Requests(t, r.Cluster, "counted", func() {
 		for _, name := range []string{"a", "b", "c"} {
 			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
@@ -168,6 +176,38 @@ func TestPodsOnFakeNodesDoWhatTheirAnnotationsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := clientOf(t, cluster)
+	t.Run("pods that come at once get addresses of their own", func(t *testing.T) {
+		const count = 20
+		for i := range count {
+			pod := podOf(fmt.Sprintf("crowd-%d", i), "i", "")
+			if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		addresses := map[string]bool{}
+		for i := range count {
+			addresses[awaitPod(t, client, fmt.Sprintf("crowd-%d", i), isReady).Status.PodIP] = true
+		}
+		if len(addresses) != count {
+			t.Errorf("%d pods have %d addresses", count, len(addresses))
+		}
+	})
+	t.Run("a pod stays as long as it is asked to after its deletion", func(t *testing.T) {
+		pod := podOf("slow", "i", "")
+		pod.Annotations = map[string]string{localcluster.FakeStopDelay: "2s"}
+		if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitPod(t, client, pod.Name, isReady)
+		began := time.Now()
+		if err := client.CoreV1().Pods("default").Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitPod(t, client, pod.Name, nil)
+		if took := time.Since(began); took < 2*time.Second {
+			t.Errorf("it was gone after %s", took)
+		}
+	})
 	cases := map[string]struct {
 		outcome string
 		want    func(*corev1.Pod) bool

@@ -80,7 +80,32 @@ func (c *Cluster) FakeNodes(ctx context.Context, count int) error {
 			return err
 		}
 	}
-	return nil
+	return runAlone(ctx, client)
+}
+
+// runAlone runs and removes one pod. kwok begins to count addresses with its first pod, and would begin twice,
+// and give out some twice, if the first two came at once.
+func runAlone(ctx context.Context, client kubernetes.Interface) error {
+	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "first-fake-pod"},
+		Spec:       corev1.PodSpec{NodeName: "fake-0", Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+	}
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("run a first fake pod: %w", err)
+	}
+	until := func(done func(*corev1.Pod, error) bool) error {
+		return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+			return done(pods.Get(ctx, pod.Name, metav1.GetOptions{})), nil
+		})
+	}
+	if err := until(func(pod *corev1.Pod, err error) bool { return err == nil && pod.Status.PodIP != "" }); err != nil {
+		return fmt.Errorf("wait for a first fake pod: %w", err)
+	}
+	if err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the first fake pod: %w", err)
+	}
+	return until(func(_ *corev1.Pod, err error) bool { return apierrors.IsNotFound(err) })
 }
 
 func fakeNode(name string) *corev1.Node {

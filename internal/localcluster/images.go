@@ -89,7 +89,7 @@ func NewGoImage(ctx context.Context, reference, pkg string) (Image, error) {
 	}
 	defer os.RemoveAll(scratch)
 	program := filepath.Join(scratch, "program")
-	command := goCommand(ctx, root, "build", "-trimpath", "-ldflags=-s -w", "-o", program, pkg)
+	command := goCommand(ctx, root, "build", "-ldflags=-s -w", "-o", program, pkg)
 	command.Env = append(command.Env, "GOOS=linux")
 	if out, err := command.CombinedOutput(); err != nil {
 		return Image{}, fmt.Errorf("build %s: %w\n%s", pkg, err, out)

@@ -182,7 +182,7 @@ func (c *Cluster) startTogether(ctx context.Context, names []string) error {
 	}
 	var step *Step
 	if len(missing) > 0 {
-		step = c.progress.Step("Starting " + strings.Join(missing, ", "))
+		step = c.progress.Step("Starting " + strings.ReplaceAll(strings.Join(missing, ", "), "kube-", ""))
 	}
 	failures := make([]error, len(names))
 	var all sync.WaitGroup

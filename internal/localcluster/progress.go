@@ -13,6 +13,9 @@ import (
 // plainInterval is how often a long step says where it is when lines cannot be rewritten.
 const plainInterval = 20 * time.Second
 
+// rewriteWidth is how much of a line terminals are sure to show without wrapping it.
+const rewriteWidth = 79
+
 // Progress tells a person what is being done and how long it has taken. A nil Progress is silent.
 type Progress struct {
 	out     io.Writer
@@ -112,9 +115,13 @@ func (s *Step) print(state, end string) {
 	if state != "" {
 		state = ", " + state
 	}
+	line := fmt.Sprintf("%s (%s%s)", s.title, took, state)
 	if s.progress.rewrite {
-		fmt.Fprintf(s.progress.out, "\r\x1b[K%s (%s%s)%s", s.title, took, state, end)
-		return
+		// A line that wraps cannot be rewritten.
+		if len(line) > rewriteWidth {
+			line = line[:rewriteWidth]
+		}
+		line = "\r\x1b[K" + line
 	}
-	fmt.Fprintf(s.progress.out, "%s (%s%s)%s", s.title, took, state, end)
+	fmt.Fprint(s.progress.out, line+end)
 }
