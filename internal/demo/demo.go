@@ -229,7 +229,7 @@ func (d *demo) claim(ctx context.Context, name string) (*extensions.SandboxClaim
 func (d *demo) run(ctx context.Context, claim *extensions.SandboxClaim) error {
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
-	command := []string{"sh", "-c", "echo Hello from pod $(hostname). I am user $(id -u), my root file system is $(df -h / | tail -1 | tr -s ' ' | cut -d' ' -f2) large."}
+	command := []string{"sh", "-c", "echo \"Hello from $(hostname): $(uname -sm), user $(id -u)\""}
 	fmt.Fprintf(d.Out, "\nRunning a command in it:\n  $ berth exec -n %s %s -- %s %s '%s'\n", Namespace, claim.Name, command[0], command[1], command[2])
 	var out, problems bytes.Buffer
 	arguments := []string{"berth", "-n", Namespace}
