@@ -276,9 +276,20 @@ func (w *world) condition(name, kind string, status metav1.ConditionStatus, reas
 // gone waits until the object does not exist.
 func (w *world) gone(obj client.Object) {
 	w.Helper()
-	for range w.changes(listFor(obj), "until "+obj.GetName()+" is gone") {
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj); client.IgnoreNotFound(err) == nil && err != nil {
+	watcher, err := w.Watch(w.Context(), listFor(obj), client.InNamespace(w.namespace))
+	w.must(err)
+	defer watcher.Stop()
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	for {
+		// After the watch began: its first events are of what is there, which may be nothing.
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj); apierrors.IsNotFound(err) {
 			return
+		}
+		select {
+		case <-watcher.ResultChan():
+		case <-timeout.C:
+			w.Fatalf("waited too long until %s is gone", obj.GetName())
 		}
 	}
 }
