@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crash_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/berthdev/berth/deploy"
+	"github.com/berthdev/berth/internal/leader"
+	"github.com/berthdev/berth/internal/localcluster/clustertest"
+)
+
+// seedVariable chooses other moments to kill at.
+const seedVariable = "BERTH_CRASH_SEED"
+
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	n := uint64(1)
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		if n, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%s=%d", seedVariable, n)
+	return n
+}
+
+// moments are steps, in order, of those that a burst takes.
+func moments(t *testing.T, kills, steps int) []int {
+	all := rand.New(rand.NewPCG(seed(t), 0)).Perm(steps)[:kills]
+	slices.Sort(all)
+	return all
+}
+
+func TestClaimsAreBoundOnceHoweverOftenTheControllersAreKilled(t *testing.T) {
+	const claims, replicas, kills = 200, 20, 10
+	s := newStage(t)
+	pool := s.pool("python", replicas)
+	seen := s.watch()
+	running := s.start("--leader-elect=false")
+	seen.until(func() string { return seen.unsettled(0, pool.UID, replicas) })
+
+	// A claim takes three steps at least: a Sandbox is made for it or adopted, it is
+	// bound, and a pod is made for it or for the successor.
+	begin := seen.count()
+	made := s.burst(pool.Name, claims)
+	for _, moment := range moments(t, kills, 3*claims-replicas) {
+		seen.reach(begin + moment)
+		running.kill()
+		t.Logf("killed at step %d, with %d of the claims bound", seen.count()-begin, seen.countBound())
+		running = s.start("--leader-elect=false")
+	}
+	made()
+	seen.until(func() string { return seen.unsettled(claims, pool.UID, replicas) })
+	seen.report()
+}
+
+func TestAStandbyTakesOverFromALeaderThatIsKilled(t *testing.T) {
+	const claims, replicas, kills = 60, 10, 2
+	s := newStage(t)
+	pool := s.pool("python", replicas)
+	seen := s.watch()
+	flags := []string{"--leader-elect", "--leader-election-namespace=" + deploy.Namespace}
+	leading := s.start(flags...)
+	seen.until(func() string { return seen.unsettled(0, pool.UID, replicas) })
+
+	begin := seen.count()
+	made := func() {}
+	for n, moment := range moments(t, kills, 2*claims) {
+		holder := s.holder()
+		standby := s.start(flags...)
+		if n == 0 {
+			made = s.burst(pool.Name, claims)
+		}
+		seen.reach(begin + moment)
+		leading.kill()
+		t.Logf("killed at step %d, with %d of the claims bound", seen.count()-begin, seen.countBound())
+		s.succeeded(holder)
+		leading = standby
+	}
+	made()
+	seen.until(func() string { return seen.unsettled(claims, pool.UID, replicas) })
+	seen.report()
+}
+
+// count is the number of steps taken so far.
+func (h *history) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.steps
+}
+
+// countBound is the number of claims that were bound so far.
+func (h *history) countBound() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.boundTo)
+}
+
+// holder is who leads.
+func (s *stage) holder() string {
+	s.Helper()
+	found, err := s.leases().Get(s.Context(), leader.LeaseName, metav1.GetOptions{})
+	s.must(err)
+	if holderOf(found) == "" {
+		s.Fatal("nobody leads")
+	}
+	return holderOf(found)
+}
+
+// succeeded waits until another leads.
+func (s *stage) succeeded(former string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), limit)
+	defer cancel()
+	watcher, err := s.leases().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + leader.LeaseName})
+	s.must(err)
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		lease, ok := event.Object.(*coordinationv1.Lease)
+		if ok && holderOf(lease) != "" && holderOf(lease) != former {
+			return
+		}
+	}
+	s.Fatal("nobody else leads")
+}
+
+func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
+
+func (s *stage) leases() coordinationclient.LeaseInterface {
+	s.Helper()
+	c, err := coordinationclient.NewForConfig(clustertest.RESTConfig(s.T, cluster, "test"))
+	s.must(err)
+	return c.Leases(deploy.Namespace)
+}
