@@ -71,11 +71,12 @@ var oldVersions = map[string]func(*apiextensionsv1.CustomResourceDefinitionVersi
 	},
 }
 
-// finish drops what is not ours to say, and adds the version v1alpha1 where
-// the kind has one.
+// finish drops what is not ours to say, refuses what no client could read, and adds
+// the version v1alpha1 where the kind has one.
 func finish(crd *apiextensionsv1.CustomResourceDefinition) error {
 	for i := range crd.Spec.Versions {
 		dropForeignDescriptions(crd.Spec.Versions[i].Schema.OpenAPIV3Schema, nil)
+		walk(crd.Spec.Versions[i].Schema.OpenAPIV3Schema, nil, keepReadable)
 	}
 	change, ok := oldVersions[crd.Spec.Names.Kind]
 	if !ok {
