@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
@@ -54,7 +55,7 @@ func New(env control.Environment, views kinds.Views, options Options) *Reconcile
 	if len(options.AllowedLabelDomains) == 0 {
 		options.AllowedLabelDomains = []string{DefaultLabelDomain}
 	}
-	return &Reconciler{env: env, views: views, options: options, roster: roster.New(), supply: newSupply(views)}
+	return &Reconciler{env: env, views: views, options: options, roster: roster.New(), supply: newSupply(views, env.NewLock)}
 }
 
 // Name implements control.Controller.
@@ -77,6 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			r.leave(seen.Claim)
 		}
 		if pause, ok := next.(rest); ok {
+			if pause.waits && r.stays(seen) {
+				continue
+			}
 			return pause.result(r.env.Clock.Now()), retry(refused)
 		}
 		err = r.apply(ctx, seen, next)
@@ -100,6 +104,17 @@ func (r *Reconciler) leave(claim *extensions.SandboxClaim) {
 	if claim != nil {
 		r.wake(r.roster.Leave(claim.UID))
 	}
+}
+
+// stays keeps a claim in the queue that may start cold and cannot. It reports whether
+// a member became ready for it in the meantime.
+func (r *Reconciler) stays(seen observed) bool {
+	if seen.Wait || !mayAdoptFrom(seen.Source.Pool) {
+		return false
+	}
+	ready, wake := r.roster.Stay(client.ObjectKeyFromObject(seen.Source.Pool), waiter(seen.Claim))
+	r.wake(wake)
+	return ready
 }
 
 func (r *Reconciler) wake(claims []types.NamespacedName) {

@@ -85,34 +85,35 @@ func decideUnbound(seen observed, now time.Time) step {
 	return decideCold(seen, now)
 }
 
-// decideCold makes a Sandbox for a claim that no pool can serve at once.
+// decideCold makes a Sandbox for a claim that no pool can serve at once. Where that
+// cannot be done, the claim waits for a member after all.
 func decideCold(seen observed, now time.Time) step {
 	claim, from := seen.Claim, seen.Source
 	switch {
 	case from.Pool == nil && from.PoolName != "":
 		return report(seen, now, userError(claim, extensions.ReasonWarmPoolNotFound, poolNotFound(from.PoolName)))
 	case from.Template == nil:
-		return report(seen, now, userError(claim, extensions.ReasonTemplateNotFound, templateNotFound(from.TemplateName)))
+		return report(seen, now, userError(claim, extensions.ReasonTemplateNotFound, templateNotFound(from.TemplateName)).unlessServed(seen))
 	}
 	sandbox, problem := render(claim, from.Template)
 	switch {
 	case problem != nil:
 		return report(seen, now, userError(claim, problem.reason, problem.message))
 	case seen.Refused != nil:
-		return report(seen, now, refused(seen))
+		return report(seen, now, refused(seen).unlessServed(seen))
 	case terminatingAmong(seen.Mine, sandbox.Name):
-		return report(seen, now, creating(seen, "waiting for the former Sandbox of this name to be gone"))
+		return report(seen, now, creating(seen, "waiting for the former Sandbox of this name to be gone").unlessServed(seen))
 	case seen.Occupant != nil && seen.Occupant.DeletionTimestamp != nil:
-		return report(seen, now, creating(seen, "waiting for another Sandbox of this name to be gone"))
+		return report(seen, now, creating(seen, "waiting for another Sandbox of this name to be gone").unlessServed(seen))
 	case seen.Occupant != nil:
-		return report(seen, now, nameTaken(claim, seen.Occupant))
+		return report(seen, now, nameTaken(claim, seen.Occupant).unlessServed(seen))
 	}
 	state := template.StateOf(seen.Policy, from.Template)
 	if state == template.PolicyMissing {
 		return createPolicy{policy: template.Policy(from.Template)}
 	}
 	if obstacle := policyObstacle(state, from.Template); obstacle != "" {
-		return report(seen, now, creating(seen, obstacle))
+		return report(seen, now, creating(seen, obstacle).unlessServed(seen))
 	}
 	return create{sandbox: sandbox}
 }

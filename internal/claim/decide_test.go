@@ -156,7 +156,7 @@ func TestDecide(t *testing.T) {
 		},
 		"somebody else's network policy of that name stands in the way": {
 			observed{Claim: newClaim(), Source: fromPool(), Policy: &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "python-network-policy"}}},
-			"writeStatus: Ready=False/SandboxNotReady Bound=False/Creating",
+			"writeStatus: waits Ready=False/SandboxNotReady Bound=False/Creating",
 		},
 		"a missing pool is reported": {
 			observed{Claim: newClaim(), Source: source{PoolName: "python"}},
@@ -164,19 +164,19 @@ func TestDecide(t *testing.T) {
 		},
 		"a missing template is reported": {
 			observed{Claim: newClaim(), Source: source{PoolName: "python", Pool: fromPool().Pool, TemplateName: "python"}},
-			"writeStatus: Ready=False/TemplateNotFound Bound=False/TemplateNotFound",
+			"writeStatus: waits Ready=False/TemplateNotFound Bound=False/TemplateNotFound",
 		},
-		"somebody else's Sandbox of the claim's name is not taken": {
+		"somebody else's Sandbox of the claim's name is not taken, and a member of the pool is waited for": {
 			observed{Claim: newClaim(), Source: fromPool(), Policy: currentPolicy(), Occupant: newSandbox("task", ownedBy("SandboxWarmPool", "other"))},
-			"writeStatus: Ready=False/SandboxNameTaken Bound=False/SandboxNameTaken",
+			"writeStatus: waits Ready=False/SandboxNameTaken Bound=False/SandboxNameTaken",
 		},
 		"a Sandbox of the claim's name that is going away is waited for": {
 			observed{Claim: newClaim(), Source: fromPool(), Policy: currentPolicy(), Occupant: newSandbox("task", terminating)},
-			"writeStatus: Ready=False/SandboxNotReady Bound=False/Creating",
+			"writeStatus: waits Ready=False/SandboxNotReady Bound=False/Creating",
 		},
 		"a refused Sandbox is reported": {
 			observed{Claim: newClaim(), Source: fromPool(), Policy: currentPolicy(), Refused: errors.New("exceeded quota")},
-			"writeStatus: Ready=False/SandboxCreateRefused Bound=False/SandboxCreateRefused",
+			"writeStatus: waits Ready=False/SandboxCreateRefused Bound=False/SandboxCreateRefused",
 		},
 		"a Sandbox made for the claim is bound before it is ready": {
 			observed{Claim: newClaim(), Mine: []*agents.Sandbox{pending}},

@@ -54,10 +54,11 @@ func bindDeadlinePassed(claim *extensions.SandboxClaim, now time.Time) bool {
 // alarm is the next moment at which the clock alone changes what is to be done.
 func alarm(claim *extensions.SandboxClaim, now time.Time) time.Time {
 	var next time.Time
-	for _, at := range []time.Time{expiry(claim), bindDeadline(claim)} {
-		if at.After(now) && !(at.Equal(bindDeadline(claim)) && claim.Status.Sandbox.Name != "") {
-			next = earliest(next, at)
-		}
+	if at := expiry(claim); at.After(now) {
+		next = at
+	}
+	if at := bindDeadline(claim); at.After(now) && claim.Status.Sandbox.Name == "" {
+		next = earliest(next, at)
 	}
 	return next
 }

@@ -23,7 +23,8 @@ func addVolumeClaims(spec *agents.SandboxSpec, claim *extensions.SandboxClaim, t
 	}
 	policy := template.Spec.VolumeClaimTemplatesPolicy
 	if policy != extensions.VolumeClaimTemplatesAllowed && policy != extensions.VolumeClaimTemplatesOverrides {
-		return bad("spec.volumeClaimTemplates: SandboxTemplate %q does not allow them; set its spec.volumeClaimTemplatesPolicy to Allowed or Overrides, or remove them from the claim", template.Name)
+		return bad("spec.volumeClaimTemplates: SandboxTemplate %q does not allow them; set its spec.volumeClaimTemplatesPolicy to Allowed or Overrides, "+
+			"or remove them from the claim", template.Name)
 	}
 	if name := invalidNames(spec.VolumeClaimTemplates); name != nil {
 		return bad("SandboxTemplate %q: spec.volumeClaimTemplates: the name %q is empty or there twice", template.Name, *name)
@@ -41,7 +42,8 @@ func addVolumeClaims(spec *agents.SandboxSpec, claim *extensions.SandboxClaim, t
 		case policy == extensions.VolumeClaimTemplatesOverrides:
 			spec.VolumeClaimTemplates[at] = *added.DeepCopy()
 		default:
-			return bad("spec.volumeClaimTemplates: SandboxTemplate %q has one named %q already and does not allow overriding it; use another name", template.Name, added.Metadata.Name)
+			return bad("spec.volumeClaimTemplates: SandboxTemplate %q has one named %q already and does not allow overriding it; use another name",
+				template.Name, added.Metadata.Name)
 		}
 	}
 	return nil
@@ -78,7 +80,8 @@ func addEnv(pod *corev1.PodSpec, claim *extensions.SandboxClaim, template *exten
 			return bad("spec.env: variable %q names container %q, which SandboxTemplate %q does not have", added.Name, added.ContainerName, template.Name)
 		}
 		if policy == extensions.EnvVarsInjectionAllowed && len(container.EnvFrom) > 0 {
-			return bad("spec.env: container %q has envFrom, whose variables could be overridden, and SandboxTemplate %q does not allow that; it needs envVarsInjectionPolicy Overrides", container.Name, template.Name)
+			return bad("spec.env: container %q has envFrom, whose variables could be overridden, and SandboxTemplate %q does not allow that; "+
+				"it needs envVarsInjectionPolicy Overrides", container.Name, template.Name)
 		}
 		variable := corev1.EnvVar{Name: added.Name, Value: added.Value}
 		at := slices.IndexFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == added.Name })
@@ -89,7 +92,8 @@ func addEnv(pod *corev1.PodSpec, claim *extensions.SandboxClaim, template *exten
 			container.Env[at] = variable
 		case container.Env[at].ValueFrom == nil && container.Env[at].Value == added.Value:
 		default:
-			return bad("spec.env: container %q has a variable %q already and SandboxTemplate %q does not allow overriding it; it needs envVarsInjectionPolicy Overrides", container.Name, added.Name, template.Name)
+			return bad("spec.env: container %q has a variable %q already and SandboxTemplate %q does not allow overriding it; "+
+				"it needs envVarsInjectionPolicy Overrides", container.Name, added.Name, template.Name)
 		}
 	}
 	return nil

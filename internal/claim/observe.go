@@ -176,6 +176,7 @@ func (r *Reconciler) observeCandidate(ctx context.Context, seen observed) (obser
 	pool := client.ObjectKeyFromObject(seen.Source.Pool)
 	for {
 		offer := r.roster.Take(pool, waiter(seen.Claim))
+		r.wake(offer.Wake)
 		if offer.Member == nil {
 			seen.Wait = offer.Wait
 			return seen, nil
@@ -196,6 +197,6 @@ func (r *Reconciler) observeCandidate(ctx context.Context, seen observed) (obser
 			return seen, nil
 		}
 		seen.Rejected = append(seen.Rejected, offer.Member.Key.Name+" "+why)
-		r.roster.Reject(seen.Claim.UID)
+		r.wake(r.roster.Reject(seen.Claim.UID))
 	}
 }

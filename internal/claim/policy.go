@@ -32,7 +32,8 @@ func policyObstacle(state template.PolicyState, t *extensions.SandboxTemplate) s
 	case state.AllowsSandboxes():
 		return ""
 	case state == template.PolicyForeign:
-		return fmt.Sprintf("a NetworkPolicy %q that is not SandboxTemplate %q's stands in the way; rename or delete it, or set the template's spec.networkPolicyManagement to Unmanaged", name, t.Name)
+		return fmt.Sprintf("a NetworkPolicy %q that is not SandboxTemplate %q's stands in the way; rename or delete it, "+
+			"or set the template's spec.networkPolicyManagement to Unmanaged", name, t.Name)
 	default:
 		return fmt.Sprintf("waiting for NetworkPolicy %q to be as SandboxTemplate %q says", name, t.Name)
 	}

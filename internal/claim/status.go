@@ -167,6 +167,13 @@ func (o outcome) unbound(reason, message string) outcome {
 	return o
 }
 
+// unlessServed keeps the claim in its pool's queue, if it may adopt a member of one: it
+// cannot start cold, and the next member that is ready ends that.
+func (o outcome) unlessServed(seen observed) outcome {
+	o.waits = mayAdoptFrom(seen.Source.Pool) && mayAdopt(seen.Claim)
+	return o
+}
+
 func waitingForMember(seen observed) outcome {
 	message := fmt.Sprintf("Waiting for a Sandbox of SandboxWarmPool %q that is coming up", seen.Source.PoolName) + passedOver(seen)
 	o := unready(extensions.ReasonSandboxNotReady, message).unbound(extensions.ReasonWaitingForMember, message)
@@ -210,14 +217,16 @@ func notControlled(claim *extensions.SandboxClaim, s *agents.Sandbox) outcome {
 }
 
 func deadlineExceeded(claim *extensions.SandboxClaim) outcome {
-	message := fmt.Sprintf("No Sandbox within bindDeadlineSeconds (%d); the claim waits no more. Delete it, or raise spec.lifecycle.bindDeadlineSeconds", *claim.Spec.Lifecycle.BindDeadlineSeconds)
+	message := fmt.Sprintf("No Sandbox within bindDeadlineSeconds (%d); the claim waits no more. Delete it, or raise spec.lifecycle.bindDeadlineSeconds",
+		*claim.Spec.Lifecycle.BindDeadlineSeconds)
 	return unready(extensions.ReasonBindDeadlineExceeded, message).unbound(extensions.ReasonBindDeadlineExceeded, message)
 }
 
 // lost says that the claim's Sandbox is gone. Which one it was stays on record.
 func lost(claim *extensions.SandboxClaim) outcome {
 	o := unready(extensions.ReasonSandboxMissing, extensions.MessageSandboxMissing)
-	o = o.unbound(extensions.ReasonSandboxMissing, fmt.Sprintf("Sandbox %q was deleted; set spec.lifecycle.sandboxLost to Replace for a new one, or delete the claim", claim.Status.Sandbox.Name))
+	o = o.unbound(extensions.ReasonSandboxMissing,
+		fmt.Sprintf("Sandbox %q was deleted; set spec.lifecycle.sandboxLost to Replace for a new one, or delete the claim", claim.Status.Sandbox.Name))
 	o.sandbox = &extensions.ClaimedSandbox{Name: claim.Status.Sandbox.Name, UID: claim.Status.Sandbox.UID}
 	o.events = []event{{corev1.EventTypeWarning, extensions.ReasonSandboxMissing, "Binding", fmt.Sprintf("Sandbox %q was deleted", claim.Status.Sandbox.Name)}}
 	return o

@@ -30,7 +30,8 @@ type source struct {
 // supply finds pools and templates. Where old members must not be handed out it reads
 // them live, and lets the claims that ask at the same time share one read.
 type supply struct {
-	views kinds.Views
+	views   kinds.Views
+	newLock func() sync.Locker
 
 	mu      sync.Mutex
 	flights map[types.NamespacedName]*flight
@@ -38,23 +39,24 @@ type supply struct {
 
 // flight is the live read of one pool and its template that claims share.
 type flight struct {
-	mu        sync.Mutex
-	asking    int // callers that hold or wait for the flight
+	reading   sync.Locker // held across the requests
+	asking    int         // callers that hold or wait for the flight
 	completed int
 	source    source
 
 	started int // guarded by supply.mu
 }
 
-func newSupply(views kinds.Views) *supply {
-	return &supply{views: views, flights: map[types.NamespacedName]*flight{}}
+func newSupply(views kinds.Views, newLock func() sync.Locker) *supply {
+	return &supply{views: views, newLock: newLock, flights: map[types.NamespacedName]*flight{}}
 }
 
 // fromPool resolves a pool and its template.
 //
 // Freshness (R7): under Recreate, the one strategy that forbids older members, they
 // come from a quorum read that started after this call. A template edit that was
-// acknowledged before the claim was created is then always seen.
+// acknowledged before the claim was created is then always seen. The same is done
+// before a template counts as missing.
 func (s *supply) fromPool(ctx context.Context, key types.NamespacedName) (source, error) {
 	pool, err := s.pool(ctx, key)
 	if err != nil || pool == nil {
@@ -65,6 +67,10 @@ func (s *supply) fromPool(ctx context.Context, key types.NamespacedName) (source
 	}
 	found := source{PoolName: key.Name, Pool: pool, TemplateName: pool.Spec.TemplateRef.Name}
 	found.Template, err = s.template(ctx, types.NamespacedName{Namespace: key.Namespace, Name: found.TemplateName})
+	if err == nil && found.Template == nil {
+		// The template is gone, and the pool may have named it only in the past.
+		return s.fresh(ctx, key)
+	}
 	return found, err
 }
 
@@ -106,7 +112,7 @@ func (s *supply) fresh(ctx context.Context, key types.NamespacedName) (source, e
 	s.mu.Lock()
 	f, ok := s.flights[key]
 	if !ok {
-		f = &flight{}
+		f = &flight{reading: s.newLock()}
 		s.flights[key] = f
 	}
 	arrived := f.started
@@ -114,8 +120,8 @@ func (s *supply) fresh(ctx context.Context, key types.NamespacedName) (source, e
 	s.mu.Unlock()
 	defer s.land(key, f)
 
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.reading.Lock()
+	defer f.reading.Unlock()
 	if f.completed > arrived {
 		return f.source, nil
 	}

@@ -40,14 +40,20 @@ func (r *Reconciler) claimChanged(before, after client.Object) []reconcile.Reque
 		return append(requests(r.roster.Leave(gone.UID)), control.Request(gone.Namespace, gone.Name))
 	}
 	claim := after.(*extensions.SandboxClaim)
+	var wake []types.NamespacedName
+	if before != nil && before.GetUID() != after.GetUID() {
+		// A list after a broken watch shows the next claim of the name in the place of one
+		// whose deletion nobody saw.
+		wake, before = r.roster.Leave(before.GetUID()), nil
+	}
 	if before == nil {
 		if pool := claim.PoolName(); pool != "" && mayAdopt(claim) {
-			r.roster.Enter(poolKey(claim, pool), waiter(claim))
+			wake = append(wake, r.roster.Enter(poolKey(claim, pool), waiter(claim))...)
 		}
 	} else if onlyStatusChanged(before, after) {
 		return nil
 	}
-	return []reconcile.Request{control.Request(claim.Namespace, claim.Name)}
+	return append(requests(wake), control.Request(claim.Namespace, claim.Name))
 }
 
 // onlyStatusChanged reports whether an update is one of the status alone. Only this

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,6 +66,9 @@ type Environment struct {
 	// Wake enqueues requests with the named controller, for a wait that ends inside a
 	// controller and not with an event of the API server.
 	Wake func(controller string, requests ...reconcile.Request)
+	// NewLock returns a lock that a controller may hold while it makes requests. A
+	// lock that is held across none is an ordinary mutex.
+	NewLock func() sync.Locker
 	// Events records events. They are asynchronous and may be dropped.
 	Events events.EventRecorder
 }

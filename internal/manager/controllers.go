@@ -39,11 +39,12 @@ const (
 
 func newEnvironment(recorder events.EventRecorder, wake func(string, ...reconcile.Request)) control.Environment {
 	return control.Environment{
-		Wake:   wake,
-		Clock:  clock.RealClock{},
-		Suffix: func() string { return rand.String(suffixLength) },
-		Group:  group{},
-		Events: recorder,
+		Wake:    wake,
+		Clock:   clock.RealClock{},
+		Suffix:  func() string { return rand.String(suffixLength) },
+		Group:   group{},
+		Events:  recorder,
+		NewLock: func() sync.Locker { return &sync.Mutex{} },
 	}
 }
 

@@ -38,6 +38,8 @@ type Offer struct {
 	// Wait is true if a member that is coming up will be the claim's. If there is
 	// neither a member nor one to wait for, the claim should start cold at once.
 	Wait bool
+	// Wake are claims that were told to wait for a member and are now told otherwise.
+	Wake []types.NamespacedName
 }
 
 // State is where a member is on its way into the pool.
@@ -64,7 +66,8 @@ type pool struct {
 	comingUp map[types.UID]struct{}
 	promised map[types.UID]promise // by claim
 	taken    map[types.UID]types.UID
-	waiters  []waiter // in the order they are served, without those promised a member
+	waiters  []waiter               // in the order they are served, without those promised a member
+	told     map[types.UID]struct{} // waiters that were told that a member is coming up for them
 }
 
 type promise struct {
@@ -95,9 +98,8 @@ func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []t
 		if state != Absent {
 			return nil // whoever it is promised to will see
 		}
-		return p.withdraw(m.UID)
+		return append(p.withdraw(m.UID), p.unserved()...)
 	}
-	_, wasComing := p.comingUp[m.UID]
 	delete(p.comingUp, m.UID)
 	switch state {
 	case Ready:
@@ -110,35 +112,48 @@ func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []t
 		p.comingUp[m.UID] = struct{}{}
 		return nil
 	default:
-		wasReady := p.unready(m.UID)
-		if wasReady || wasComing {
-			return p.unserved()
-		}
-		return nil
+		p.unready(m.UID)
+		return p.unserved()
 	}
 }
 
 // Enter records that a claim waits for a member of the pool, so that its rank is
-// known before it is reconciled. A claim waits for one pool at a time.
-func (r *Roster) Enter(poolKey types.NamespacedName, c Claim) {
+// known before it is reconciled. A claim waits for one pool at a time. The claims to
+// wake are returned: it may have come before some that waited.
+func (r *Roster) Enter(poolKey types.NamespacedName, c Claim) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.enter(poolKey, c)
+	p, wake := r.enter(poolKey, c)
+	return append(wake, p.unserved()...)
 }
 
-func (r *Roster) enter(poolKey types.NamespacedName, c Claim) *pool {
+// Stay is Enter for a claim that was told to start cold and cannot. It reports whether
+// a member became ready for it in the meantime, so that it should take again.
+func (r *Roster) Stay(poolKey types.NamespacedName, c Claim) (ready bool, wake []types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, wake := r.enter(poolKey, c)
+	if _, ok := p.promised[c.UID]; ok {
+		return true, wake
+	}
+	return p.rank(r.waiting[c.UID]) < p.ready.Len(), append(wake, p.unserved()...)
+}
+
+// enter returns the pool, and the claims to wake because the claim left another.
+func (r *Roster) enter(poolKey types.NamespacedName, c Claim) (*pool, []types.NamespacedName) {
+	var wake []types.NamespacedName
 	if old, ok := r.waiting[c.UID]; ok {
 		if old.pool == poolKey {
-			return r.pools[poolKey]
+			return r.pools[poolKey], nil
 		}
-		r.leave(c.UID)
+		wake = r.leave(c.UID)
 	}
 	r.seen++
 	w := waiter{Claim: c, pool: poolKey, seen: r.seen}
 	r.waiting[c.UID] = w
 	p := r.pool(poolKey)
 	p.queue(w)
-	return p
+	return p, wake
 }
 
 // Take answers a claim that is ready to adopt. The same member is offered again
@@ -146,36 +161,41 @@ func (r *Roster) enter(poolKey types.NamespacedName, c Claim) *pool {
 func (r *Roster) Take(poolKey types.NamespacedName, c Claim) Offer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.enter(poolKey, c)
+	p, wake := r.enter(poolKey, c)
 	if given, ok := p.promised[c.UID]; ok {
-		return Offer{Member: &given.member}
+		return Offer{Member: &given.member, Wake: wake}
 	}
-	rank, _ := slices.BinarySearchFunc(p.waiters, r.waiting[c.UID], compare)
+	wake = append(wake, p.unserved()...)
+	rank := p.rank(r.waiting[c.UID])
 	switch ready := p.ready.Len(); {
 	case rank < ready:
 		m := p.promise(rank)
-		return Offer{Member: &m}
+		return Offer{Member: &m, Wake: wake}
 	case rank < ready+len(p.comingUp):
-		return Offer{Wait: true}
+		p.told[c.UID] = struct{}{}
+		return Offer{Wait: true, Wake: wake}
 	default:
-		r.leave(c.UID)
-		return Offer{}
+		return Offer{Wake: append(wake, r.leave(c.UID)...)}
 	}
 }
 
 // Reject says that the member promised to the claim cannot be adopted. The member is
-// forgotten until it changes, and the claim may take again.
-func (r *Roster) Reject(claim types.UID) {
+// forgotten until it changes, and the claim may take again. The claims to wake are
+// returned: there is one member less for those that wait.
+func (r *Roster) Reject(claim types.UID) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w, ok := r.waiting[claim]
 	if !ok {
-		return
+		return nil
 	}
 	p := r.pools[w.pool]
-	if given, ok := p.promised[claim]; ok {
-		p.withdraw(given.member.UID)
+	given, ok := p.promised[claim]
+	if !ok {
+		return nil
 	}
+	p.withdraw(given.member.UID)
+	return p.unserved()
 }
 
 // Won says that the claim adopted the member it was promised.
@@ -217,6 +237,7 @@ func (r *Roster) leave(claim types.UID) []types.NamespacedName {
 		if at, found := slices.BinarySearchFunc(p.waiters, w, compare); found {
 			p.waiters = slices.Delete(p.waiters, at, at+1)
 		}
+		delete(p.told, claim)
 		return nil
 	}
 	delete(p.promised, claim)
@@ -255,6 +276,7 @@ func (r *Roster) pool(key types.NamespacedName) *pool {
 			comingUp: map[types.UID]struct{}{},
 			promised: map[types.UID]promise{},
 			taken:    map[types.UID]types.UID{},
+			told:     map[types.UID]struct{}{},
 		}
 		r.pools[key] = p
 	}
@@ -274,6 +296,7 @@ func (p *pool) promise(rank int) Member {
 	m := p.ready.Remove(p.ready.Front()).(Member)
 	delete(p.readyAt, m.UID)
 	p.waiters = slices.Delete(p.waiters, rank, rank+1)
+	delete(p.told, w.UID)
 	p.promised[w.UID] = promise{claim: w, member: m}
 	p.taken[m.UID] = w.UID
 	return m
@@ -289,13 +312,23 @@ func (p *pool) serve() []types.NamespacedName {
 	return wake
 }
 
-// unserved returns the waiters no known member is left for.
+// unserved returns the waiters that were told to wait and for which no member is left.
+// They are told once.
 func (p *pool) unserved() []types.NamespacedName {
 	var wake []types.NamespacedName
 	for _, w := range p.waiters[min(p.ready.Len()+len(p.comingUp), len(p.waiters)):] {
-		wake = append(wake, w.Key)
+		if _, ok := p.told[w.UID]; ok {
+			delete(p.told, w.UID)
+			wake = append(wake, w.Key)
+		}
 	}
 	return wake
+}
+
+// rank is how many waiters are served before w.
+func (p *pool) rank(w waiter) int {
+	rank, _ := slices.BinarySearchFunc(p.waiters, w, compare)
+	return rank
 }
 
 // withdraw takes a member back from the claim it is promised to, which waits again

@@ -80,7 +80,7 @@ func TestAMemberThatIsLostWakesTheClaimItWasComingUpFor(t *testing.T) {
 	if woken := r.Update(python, memberOf(0), Absent); !cmp.Equal([]types.NamespacedName{key("claim-0")}, woken) {
 		t.Errorf("woke %v", woken)
 	}
-	if offer := r.Take(python, claimOf(0)); offer != (Offer{}) {
+	if offer := r.Take(python, claimOf(0)); offer.Member != nil || offer.Wait {
 		t.Errorf("offered %+v, want to start cold", offer)
 	}
 }
@@ -127,6 +127,56 @@ func TestARejectedMemberIsForgottenUntilItChanges(t *testing.T) {
 	}
 }
 
+func TestARejectedMemberIsOneLessForThoseThatWait(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), ComingUp)
+	r.Update(python, memberOf(1), ComingUp)
+	r.Take(python, claimOf(0))
+	r.Take(python, claimOf(1))
+	r.Update(python, memberOf(0), Ready)
+	r.Update(python, memberOf(1), Absent)
+	// claim-1 was told that it waits in vain and waits on; claim-0 gives up its member.
+	r.Update(python, memberOf(2), ComingUp)
+	if offer := r.Take(python, claimOf(1)); !offer.Wait {
+		t.Fatalf("offered %+v, want to wait", offer)
+	}
+	if woken := r.Reject("claim-0"); !cmp.Equal([]types.NamespacedName{key("claim-1")}, woken) {
+		t.Errorf("woke %v, want the claim behind", woken)
+	}
+}
+
+func TestAnOlderClaimThatComesLateWakesTheOneThatWaitsInVain(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), ComingUp)
+	r.Take(python, claimOf(1))
+	if woken := r.Enter(python, claimOf(0)); !cmp.Equal([]types.NamespacedName{key("claim-1")}, woken) {
+		t.Errorf("woke %v", woken)
+	}
+	if woken := r.Enter(python, claimOf(0)); len(woken) > 0 {
+		t.Errorf("woke %v once more", woken)
+	}
+}
+
+func TestAClaimThatCannotStartColdStaysForTheNextMember(t *testing.T) {
+	r := New()
+	if offer := r.Take(python, claimOf(0)); offer.Member != nil || offer.Wait {
+		t.Fatalf("offered %+v, want to start cold", offer)
+	}
+	if ready, _ := r.Stay(python, claimOf(0)); ready {
+		t.Error("a member is ready in an empty pool")
+	}
+	if woken := r.Update(python, memberOf(0), Ready); !cmp.Equal([]types.NamespacedName{key("claim-0")}, woken) {
+		t.Errorf("woke %v", woken)
+	}
+	if ready, _ := r.Stay(python, claimOf(0)); !ready {
+		t.Error("the promised member is not ready")
+	}
+	r.Update(python, memberOf(1), Ready)
+	if ready, _ := r.Stay(python, claimOf(1)); !ready {
+		t.Error("a member that became ready before the claim stayed is not seen")
+	}
+}
+
 func TestAnAdoptedMemberIsNobodyElses(t *testing.T) {
 	r := New()
 	r.Update(python, memberOf(0), Ready)
@@ -146,8 +196,8 @@ func TestAPromisedMemberThatIsLostWakesItsClaimAtItsOldRank(t *testing.T) {
 	r.Take(python, claimOf(0))
 	r.Update(python, memberOf(1), ComingUp)
 	r.Take(python, claimOf(1))
-	if woken := r.Update(python, memberOf(0), Absent); !cmp.Equal([]types.NamespacedName{key("claim-0")}, woken) {
-		t.Errorf("woke %v", woken)
+	if woken := r.Update(python, memberOf(0), Absent); !cmp.Equal([]types.NamespacedName{key("claim-0"), key("claim-1")}, woken) {
+		t.Errorf("woke %v, want the claim that lost its member, and the one that waits in vain behind it", woken)
 	}
 	if offer := r.Take(python, claimOf(0)); !offer.Wait {
 		t.Errorf("offered %+v, want to wait before the younger claim", offer)

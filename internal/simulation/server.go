@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/internal/consistent"
+)
+
+// foregroundFinalizer keeps an object that is deleted in the foreground until its
+// dependents are gone.
+const foregroundFinalizer = metav1.FinalizerDeleteDependents
+
+// Event is one change of one object, as a watch reports it.
+type Event struct {
+	Object  client.Object
+	Deleted bool
+	Version uint64
+}
+
+// Server is the API server and its store: versions, UIDs, preconditions, the status
+// subresource, graceful and foreground deletion. internal/simulation's conformance
+// test holds it against the real one.
+type Server struct {
+	clock   *Clock
+	version uint64
+	made    int // how many objects were ever created
+	tables  map[string]*table
+	order   []string
+	// uids are those of the objects that exist.
+	uids map[types.UID]bool
+	// Admit may refuse or change an object about to be stored. old is nil on create.
+	Admit func(resource string, old, obj client.Object) error
+	// Changed is called after each change.
+	Changed func(resource string, before, after client.Object)
+}
+
+// table holds the objects of one resource and the events that made them.
+type table struct {
+	resource schema.GroupResource
+	create   func() client.Object
+	objects  map[types.NamespacedName]client.Object
+	events   []Event
+	// status is true if the resource has a status subresource.
+	status bool
+	// names are the keys of objects, sorted.
+	names []types.NamespacedName
+}
+
+// NewServer returns an empty server.
+func NewServer(clock *Clock) *Server {
+	return &Server{clock: clock, tables: map[string]*table{}, uids: map[types.UID]bool{}, version: 1}
+}
+
+// Serve makes the server know a resource.
+func (s *Server) Serve(resource schema.GroupResource, create func() client.Object, status bool) {
+	s.tables[resource.Resource] = &table{resource: resource, create: create, status: status, objects: map[types.NamespacedName]client.Object{}}
+	s.order = append(s.order, resource.Resource)
+}
+
+func (s *Server) next() string {
+	s.version++
+	return strconv.FormatUint(s.version, 10)
+}
+
+// Get returns a copy of an object.
+func (s *Server) Get(resource string, key types.NamespacedName) (client.Object, error) {
+	t := s.tables[resource]
+	obj, ok := t.objects[key]
+	if !ok {
+		return nil, apierrors.NewNotFound(t.resource, key.Name)
+	}
+	return clone(obj), nil
+}
+
+// List returns copies of all objects of a resource, ordered by name.
+func (s *Server) List(resource string) []client.Object {
+	all := s.peek(resource)
+	for i, obj := range all {
+		all[i] = clone(obj)
+	}
+	return all
+}
+
+// peek returns the objects of a resource themselves, which must not be modified.
+func (s *Server) peek(resource string) []client.Object {
+	t := s.tables[resource]
+	all := make([]client.Object, len(t.names))
+	for i, key := range t.names {
+		all[i] = t.objects[key]
+	}
+	return all
+}
+
+// Create stores a new object.
+func (s *Server) Create(resource string, given client.Object) (client.Object, error) {
+	t := s.tables[resource]
+	obj := clone(given)
+	key := client.ObjectKeyFromObject(obj)
+	if _, ok := t.objects[key]; ok {
+		return nil, apierrors.NewAlreadyExists(t.resource, key.Name)
+	}
+	if s.Admit != nil {
+		if err := s.Admit(resource, nil, obj); err != nil {
+			return nil, err
+		}
+	}
+	s.made++
+	obj.SetUID(types.UID("uid-" + strconv.Itoa(s.made)))
+	obj.SetGeneration(1)
+	obj.SetCreationTimestamp(s.seconds(0))
+	obj.SetDeletionTimestamp(nil)
+	if t.status {
+		copyField(obj, t.create(), "Status")
+	}
+	s.uids[obj.GetUID()] = true
+	at, _ := slices.BinarySearchFunc(t.names, key, compareKeys)
+	t.names = slices.Insert(t.names, at, key)
+	return s.store(t, nil, obj), nil
+}
+
+// Patch merges a JSON merge patch into an object; subresource is "" or "status".
+func (s *Server) Patch(resource string, key types.NamespacedName, subresource string, body []byte) (client.Object, error) {
+	t := s.tables[resource]
+	old, ok := t.objects[key]
+	if !ok {
+		return nil, apierrors.NewNotFound(t.resource, key.Name)
+	}
+	obj, err := s.merged(t, old, body)
+	if err != nil {
+		return nil, err
+	}
+	if obj.GetUID() != old.GetUID() {
+		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("UID in precondition: %s, UID in object meta: %s", obj.GetUID(), old.GetUID()))
+	}
+	if obj.GetResourceVersion() != old.GetResourceVersion() {
+		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("the object has been modified"))
+	}
+	if subresource == "status" {
+		next := clone(old)
+		copyField(next, obj, "Status")
+		return s.store(t, old, next), nil
+	}
+	return s.update(t, old, obj)
+}
+
+func (s *Server) merged(t *table, old client.Object, body []byte) (client.Object, error) {
+	before, err := json.Marshal(old)
+	if err != nil {
+		return nil, err
+	}
+	after, err := jsonpatch.MergePatch(before, body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	obj := t.create()
+	if err := json.Unmarshal(after, obj); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return obj, nil
+}
+
+// update stores a change of everything but the status.
+func (s *Server) update(t *table, old, obj client.Object) (client.Object, error) {
+	obj.SetCreationTimestamp(old.GetCreationTimestamp())
+	obj.SetGeneration(old.GetGeneration())
+	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	if t.status {
+		copyField(obj, clone(old), "Status")
+	}
+	if s.Admit != nil {
+		if err := s.Admit(t.resource.Resource, old, obj); err != nil {
+			return nil, err
+		}
+	}
+	if !equality.Semantic.DeepEqual(specOf(old), specOf(obj)) {
+		obj.SetGeneration(old.GetGeneration() + 1)
+	}
+	return s.store(t, old, obj), nil
+}
+
+// store puts obj in the place of old, unless nothing changed. An object in deletion
+// whose last finalizer is gone is removed.
+func (s *Server) store(t *table, old, obj client.Object) client.Object {
+	key := client.ObjectKeyFromObject(obj)
+	if old != nil && equality.Semantic.DeepEqual(old, obj) {
+		return clone(obj)
+	}
+	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && isImmediate(obj) {
+		return s.remove(t, key, obj)
+	}
+	obj.SetResourceVersion(s.next())
+	kept := clone(obj)
+	t.objects[key] = kept
+	t.events = append(t.events, Event{Object: clone(kept), Version: s.version})
+	if s.Changed != nil {
+		s.Changed(t.resource.Resource, old, kept)
+	}
+	return obj
+}
+
+// isImmediate reports whether an object in deletion waits for nothing but finalizers.
+func isImmediate(obj client.Object) bool {
+	grace := obj.GetDeletionGracePeriodSeconds()
+	return grace == nil || *grace == 0
+}
+
+func (s *Server) remove(t *table, key types.NamespacedName, last client.Object) client.Object {
+	old := t.objects[key]
+	delete(t.objects, key)
+	delete(s.uids, old.GetUID())
+	if at, ok := slices.BinarySearchFunc(t.names, key, compareKeys); ok {
+		t.names = slices.Delete(t.names, at, at+1)
+	}
+	last = clone(last)
+	last.SetResourceVersion(s.next())
+	t.events = append(t.events, Event{Object: last, Deleted: true, Version: s.version})
+	if s.Changed != nil {
+		s.Changed(t.resource.Resource, old, nil)
+	}
+	return last
+}
+
+// Delete deletes an object under a condition. It returns the object if it lives on for
+// a while.
+func (s *Server) Delete(resource string, key types.NamespacedName, condition consistent.DeleteCondition) (client.Object, bool, error) {
+	t := s.tables[resource]
+	old, ok := t.objects[key]
+	if !ok {
+		return nil, false, apierrors.NewNotFound(t.resource, key.Name)
+	}
+	if condition.UID != "" && condition.UID != old.GetUID() {
+		return nil, false, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("UID in precondition: %s, UID in object meta: %s", condition.UID, old.GetUID()))
+	}
+	if condition.ResourceVersion != "" && condition.ResourceVersion != old.GetResourceVersion() {
+		return nil, false, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", condition.ResourceVersion, old.GetResourceVersion()))
+	}
+	obj := clone(old)
+	if condition.Foreground && !slices.Contains(obj.GetFinalizers(), foregroundFinalizer) {
+		obj.SetFinalizers(append(obj.GetFinalizers(), foregroundFinalizer))
+	}
+	if obj.GetDeletionTimestamp() == nil {
+		grace := graceOf(old)
+		at := s.seconds(grace)
+		obj.SetDeletionTimestamp(&at)
+		obj.SetDeletionGracePeriodSeconds(&grace)
+		if t.status && obj.GetGeneration() > 0 {
+			obj.SetGeneration(obj.GetGeneration() + 1)
+		}
+	}
+	if len(obj.GetFinalizers()) == 0 && isImmediate(obj) {
+		s.remove(t, key, obj)
+		return nil, false, nil
+	}
+	return s.store(t, old, obj), true, nil
+}
+
+// graceOf is how many seconds an object may take to end. Only a pod on a node that
+// has not ended yet takes any.
+func graceOf(obj client.Object) int64 {
+	const grace = 30
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return 0
+	}
+	return grace
+}
+
+// seconds is the time so many seconds from now, as objects carry it.
+func (s *Server) seconds(from int64) metav1.Time {
+	return metav1.NewTime(s.clock.Now().Add(time.Duration(from) * time.Second).Truncate(time.Second))
+}
+
+// Finish removes an object whose grace has passed, as the kubelet does with a pod.
+func (s *Server) Finish(resource string, key types.NamespacedName) {
+	t := s.tables[resource]
+	old, ok := t.objects[key]
+	if !ok {
+		return
+	}
+	obj := clone(old)
+	none := int64(0)
+	obj.SetDeletionGracePeriodSeconds(&none)
+	s.store(t, old, obj)
+}
+
+// Edit changes an object's metadata and spec, as somebody does who reads and writes
+// without being interrupted.
+func (s *Server) Edit(resource string, key types.NamespacedName, edit func(client.Object)) error {
+	t := s.tables[resource]
+	old, ok := t.objects[key]
+	if !ok {
+		return apierrors.NewNotFound(t.resource, key.Name)
+	}
+	obj := clone(old)
+	edit(obj)
+	_, err := s.update(t, old, obj)
+	return err
+}
+
+// EditStatus changes all of an object at once, as the kubelet and the scheduler do.
+func (s *Server) EditStatus(resource string, key types.NamespacedName, edit func(client.Object)) {
+	t := s.tables[resource]
+	old := t.objects[key]
+	obj := clone(old)
+	edit(obj)
+	s.store(t, old, obj)
+}
+
+func clone(obj client.Object) client.Object { return obj.DeepCopyObject().(client.Object) }

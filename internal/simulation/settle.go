@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"time"
+)
+
+// horizon is how long a run is left alone, in its own time: longer than any pause.
+const horizon = time.Hour
+
+// settle leaves everything alone: what was sent arrives, what was paused resumes,
+// nothing fails any more. In the end everything is as it should be, and a look at
+// everything once more writes nothing.
+func (run *Run) settle() {
+	run.note("left alone")
+	for len(run.late) > 0 {
+		run.arrive(0)
+	}
+	for _, r := range run.replicas {
+		r.paused = false
+		if r.alive && r.leading && run.leader != r {
+			r.finish()
+			r.crash()
+		}
+		if !r.alive {
+			r.start()
+		}
+	}
+	if !run.leader.leading {
+		run.failOver(run.leader)
+	}
+	run.world.calm(run)
+	run.rest(horizon)
+	if run.failure != nil {
+		return
+	}
+	run.watch.converged()
+	if run.failure != nil {
+		return
+	}
+	written := run.writes
+	for _, i := range run.leader.informers {
+		i.resync()
+	}
+	run.note("everything is looked at once more")
+	run.rest(time.Minute)
+	if run.writes != written {
+		run.fail("no writes at rest", "%d requests were sent although nothing had changed", run.writes-written)
+	}
+}
+
+// rest lets everything happen until nothing is left to happen for so long.
+func (run *Run) rest(most time.Duration) {
+	const tooMany = 3000
+	end := run.clock.Now().Add(most)
+	for round := 0; run.failure == nil; round++ {
+		run.step++
+		if round > tooMany {
+			run.fail("comes to rest", "still busy after %d rounds", round)
+			return
+		}
+		busy := false
+		for _, r := range run.replicas {
+			busy = r.catchUp() || busy
+		}
+		if busy = run.world.settle(run) || busy; busy {
+			continue
+		}
+		at, ok := run.nextTimer()
+		if !ok || at.After(end) {
+			return
+		}
+		run.pass(max(time.Millisecond, at.Sub(run.clock.Now())))
+		for _, r := range run.replicas {
+			for n, i := range r.informers {
+				i.bookmark()
+				r.sweep(n)
+			}
+		}
+	}
+}
+
+// catchUp lets a replica see and do everything there is, and reports whether there
+// was anything.
+func (r *replica) catchUp() bool {
+	busy := false
+	for _, i := range r.informers {
+		if n := i.behind(); n > 0 {
+			i.deliver(n)
+			busy = true
+		}
+		for len(i.notices) > 0 {
+			r.tell(i)
+			busy = true
+		}
+	}
+	if r.leads() {
+		for _, c := range r.controllers {
+			for c.busy < workers && len(c.queue.waiting) > 0 {
+				r.begin(c, 0)
+			}
+		}
+	}
+	return r.finish() || busy
+}
+
+// finish lets a replica end what it has begun, and reports whether there was anything.
+func (r *replica) finish() bool {
+	busy := len(r.tasks) > 0
+	for len(r.tasks) > 0 && r.run.failure == nil {
+		r.resume(0)
+		if n := len(r.tasks); n > 1 { // the first may wait for a lock of another
+			first := r.tasks[0]
+			copy(r.tasks, r.tasks[1:])
+			r.tasks[n-1] = first
+		}
+	}
+	return busy
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/blueprint"
+	"github.com/berthdev/berth/internal/control"
+)
+
+// watcher holds the invariants. It sees every change on the server, which no replica
+// does, and remembers what there was.
+type watcher struct {
+	run *Run
+	// overlapped: somebody who does not lead has written, or leads without having seen
+	// what was written before. What needs a single writer is then repaired, not kept.
+	overlapped bool
+	claims     map[types.UID]*claimRecord
+	pods       map[types.UID]bool   // were ever a Sandbox's
+	stamps     map[types.UID]string // of another controller, by Sandbox
+	limits     map[types.UID]int    // how many members each pool was ever allowed
+	pools      map[string][]client.Object
+	templates  map[string][]client.Object // every state, by name; nil is absence
+	since      map[string][]uint64        // since which version, by resource and name
+}
+
+type claimRecord struct {
+	created uint64
+	mine    map[types.UID]bool // Sandboxes that were ever the claim's
+}
+
+func (w *watcher) begin(run *Run) {
+	*w = watcher{
+		run: run, claims: map[types.UID]*claimRecord{}, pods: map[types.UID]bool{}, stamps: map[types.UID]string{},
+		limits: map[types.UID]int{}, pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
+	}
+}
+
+// changed is told of every change on the server; before and after must not be
+// modified.
+func (w *watcher) changed(resource string, before, after client.Object) {
+	obj := after
+	if obj == nil {
+		obj = before
+	}
+	// A Sandbox of somebody else is one all the same.
+	if w.run.writer != nil && obj.GetLabels()[foreign] != "" && w.run.writer.controller != "sandbox" {
+		w.run.fail("foreign objects are left alone", "%s wrote to %s %s", w.run.writer, resource, obj.GetName())
+	}
+	switch resource {
+	case "pods":
+		w.podChanged(asPod(before), asPod(after))
+	case "sandboxes":
+		w.sandboxChanged(asSandbox(before), asSandbox(after))
+	case "sandboxclaims":
+		w.claimChanged(asClaim(before), asClaim(after))
+	case "sandboxwarmpools":
+		w.remember(w.pools, resource, obj.GetName(), after)
+		if pool, ok := after.(*extensions.SandboxWarmPool); ok && pool != nil {
+			w.limits[pool.UID] = max(w.limits[pool.UID], int(pool.DesiredReplicas()))
+		}
+	case "sandboxtemplates":
+		w.remember(w.templates, resource, obj.GetName(), after)
+	}
+}
+
+func (w *watcher) remember(states map[string][]client.Object, resource, name string, after client.Object) {
+	states[name] = append(states[name], after)
+	w.since[resource+"/"+name] = append(w.since[resource+"/"+name], w.run.server.version)
+}
+
+// statesSince returns the states an object had at some time since a version; nil among
+// them is absence.
+func (w *watcher) statesSince(states map[string][]client.Object, resource, name string, version uint64) []client.Object {
+	since := w.since[resource+"/"+name]
+	at := len(since)
+	for at > 0 && since[at-1] > version {
+		at--
+	}
+	var found []client.Object
+	if at == 0 {
+		found = append(found, nil) // it did not exist yet
+	} else {
+		at--
+	}
+	return append(found, states[name][at:]...)
+}
+
+func (w *watcher) podChanged(before, after *corev1.Pod) {
+	run := w.run
+	if run.writer != nil && before != nil && before.DeletionTimestamp == nil && (after == nil || after.DeletionTimestamp != nil) && !w.pods[before.UID] {
+		run.fail("only its own pods are deleted", "%s deleted pod %s, which was never a Sandbox's", run.writer, before.Name)
+	}
+	if after == nil {
+		return
+	}
+	owner := control.ControllerUID(after)
+	if owner == "" {
+		return
+	}
+	w.pods[after.UID] = true
+	if after.DeletionTimestamp != nil {
+		return
+	}
+	if before != nil && control.ControllerUID(before) == owner && before.DeletionTimestamp == nil {
+		return
+	}
+	live := 0
+	for _, obj := range run.server.peek("pods") {
+		if obj.GetDeletionTimestamp() == nil && control.ControllerUID(obj) == owner {
+			live++
+		}
+	}
+	if live > 1 {
+		run.fail("one live pod per Sandbox", "Sandbox %s has %d live pods", owner, live)
+	}
+}
+
+func (w *watcher) sandboxChanged(before, after *agents.Sandbox) {
+	run := w.run
+	if before != nil && run.writer != nil {
+		w.sandboxWritten(before, after)
+	}
+	if after == nil {
+		return
+	}
+	owner := control.ControllerUID(after)
+	if record := w.claims[owner]; record != nil && !record.mine[after.UID] {
+		record.mine[after.UID] = true
+		w.atMostOne(owner)
+		if before != nil {
+			w.adopted(record, before, after)
+		}
+	}
+	if pool := control.ControllerOf(after, extensions.GroupName, extensions.SandboxWarmPoolKind); pool != nil && before == nil && run.writer != nil && !w.overlapped {
+		members := 0
+		for _, obj := range run.server.peek("sandboxes") {
+			if control.ControllerUID(obj) == owner {
+				members++
+			}
+		}
+		if most := w.limits[owner]; members > most {
+			run.fail("a pool has no more members than replicas", "pool %s has %d members and never had more than %d replicas", pool.Name, members, most)
+		}
+	}
+}
+
+// sandboxWritten looks at what a replica did to a Sandbox.
+func (w *watcher) sandboxWritten(before, after *agents.Sandbox) {
+	run := w.run
+	if after != nil {
+		if want, ok := w.stamps[after.UID]; ok && after.Spec.PodTemplate.Metadata.Annotations[stamp] != want {
+			run.fail("foreign keys survive", "%s took another controller's annotation off Sandbox %s", run.writer, after.Name)
+		}
+	}
+	if before.DeletionTimestamp != nil || after != nil && after.DeletionTimestamp == nil {
+		return
+	}
+	owner := control.ControllerOf(before, extensions.GroupName, extensions.SandboxWarmPoolKind)
+	if run.writer.controller == "warmpool" && owner == nil {
+		run.fail("a pool deletes only its members", "%s deleted Sandbox %s, which is no pool's", run.writer, before.Name)
+	}
+	for _, obj := range run.server.peek("sandboxclaims") {
+		c := obj.(*extensions.SandboxClaim)
+		if c.Status.Sandbox.UID != before.UID || c.DeletionTimestamp != nil || before.Spec.ShutdownTime != nil || !control.IsControlledBy(before, c.UID) {
+			continue
+		}
+		if ready := apimeta.FindStatusCondition(c.Status.Conditions, agents.ConditionReady); ready == nil || ready.Reason != extensions.ReasonClaimExpired {
+			run.fail("a bound Sandbox is not deleted", "%s deleted Sandbox %s, to which claim %s is bound", run.writer, before.Name, c.Name)
+		}
+	}
+}
+
+// atMostOne holds that a claim controls one Sandbox.
+func (w *watcher) atMostOne(claim types.UID) {
+	if w.overlapped {
+		return
+	}
+	var live []string
+	for _, obj := range w.run.server.peek("sandboxes") {
+		if control.ControllerUID(obj) == claim && obj.GetDeletionTimestamp() == nil {
+			live = append(live, obj.GetName())
+		}
+	}
+	if len(live) > 1 {
+		w.run.fail("one Sandbox per claim", "claim %s controls %v", claim, live)
+	}
+}
+
+// adopted looks at an adoption of a pool's member.
+func (w *watcher) adopted(claim *claimRecord, before, after *agents.Sandbox) {
+	run := w.run
+	ref := control.ControllerOf(before, extensions.GroupName, extensions.SandboxWarmPoolKind)
+	switch {
+	case run.writer == nil:
+		return
+	case ref == nil:
+		run.fail("only members are adopted", "%s adopted Sandbox %s, which was no pool's", run.writer, after.Name)
+		return
+	case before.DeletionTimestamp != nil:
+		run.fail("only members are adopted", "%s adopted Sandbox %s, which is being deleted", run.writer, after.Name)
+		return
+	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
+		run.fail("adoption leaves the spec alone", "%s changed the spec of Sandbox %s", run.writer, after.Name)
+		return
+	case !blueprint.Intact(before):
+		run.fail("only members are adopted", "%s adopted Sandbox %s, which is suspended or has an end", run.writer, after.Name)
+		return
+	}
+	for _, state := range w.statesSince(w.pools, "sandboxwarmpools", ref.Name, claim.created) {
+		pool := asPool(state)
+		if pool == nil {
+			continue
+		}
+		if pool.UpdateStrategyType() != extensions.WarmPoolRecreate {
+			return
+		}
+		for _, state := range w.statesSince(w.templates, "sandboxtemplates", pool.Spec.TemplateRef.Name, claim.created) {
+			if t := asTemplate(state); t != nil && blueprint.Matches(before, t) {
+				return
+			}
+		}
+	}
+	run.fail("no claim gets an older blueprint under Recreate", "%s adopted Sandbox %s, which was of an older blueprint before the claim was created", run.writer, after.Name)
+}
+
+func (w *watcher) claimChanged(before, after *extensions.SandboxClaim) {
+	run := w.run
+	if after == nil {
+		return
+	}
+	if before == nil {
+		w.claims[after.UID] = &claimRecord{created: run.server.version, mine: map[types.UID]bool{}}
+		return
+	}
+	record := w.claims[after.UID]
+	was, is := before.Status.Sandbox, after.Status.Sandbox
+	if was.UID != is.UID {
+		if was.UID != "" && run.server.uids[was.UID] {
+			run.fail("a binding lasts", "claim %s was bound to %s (%s), which exists, and is now to %q", after.Name, was.Name, was.UID, is.Name)
+		}
+		if is.UID != "" && !record.mine[is.UID] {
+			run.fail("a claim is bound to its own", "claim %s is bound to Sandbox %s (%s), which was never the claim's", after.Name, is.Name, is.UID)
+		}
+	}
+	w.notFound(record, before, after)
+}
+
+// notFound holds that a claim says that its pool or template does not exist only if
+// that was so: clients delete the claim on seeing it.
+func (w *watcher) notFound(record *claimRecord, before, after *extensions.SandboxClaim) {
+	reason := func(c *extensions.SandboxClaim) string {
+		if ready := apimeta.FindStatusCondition(c.Status.Conditions, agents.ConditionReady); ready != nil {
+			return ready.Reason
+		}
+		return ""
+	}
+	is := reason(after)
+	if reason(before) == is {
+		return
+	}
+	gone := func(obj client.Object) bool { return obj == nil }
+	switch {
+	case is == extensions.ReasonWarmPoolNotFound:
+		if !slices.ContainsFunc(w.statesSince(w.pools, "sandboxwarmpools", after.PoolName(), record.created), gone) {
+			w.run.fail("absence is proved", "claim %s says that its pool does not exist, which it always did", after.Name)
+		}
+	case is == extensions.ReasonTemplateNotFound:
+		names := []string{after.TemplateName()}
+		for _, state := range w.statesSince(w.pools, "sandboxwarmpools", after.PoolName(), record.created) {
+			if pool := asPool(state); pool != nil {
+				names = append(names, pool.Spec.TemplateRef.Name)
+			}
+		}
+		for _, name := range names {
+			if name != "" && slices.ContainsFunc(w.statesSince(w.templates, "sandboxtemplates", name, record.created), gone) {
+				return
+			}
+		}
+		w.run.fail("absence is proved", "claim %s says that its template does not exist, which it always did", after.Name)
+	}
+}
+
+func asPod(obj client.Object) *corev1.Pod {
+	pod, _ := obj.(*corev1.Pod)
+	return pod
+}
+
+func asSandbox(obj client.Object) *agents.Sandbox {
+	s, _ := obj.(*agents.Sandbox)
+	return s
+}
+
+func asClaim(obj client.Object) *extensions.SandboxClaim {
+	c, _ := obj.(*extensions.SandboxClaim)
+	return c
+}
+
+func asPool(obj client.Object) *extensions.SandboxWarmPool {
+	p, _ := obj.(*extensions.SandboxWarmPool)
+	return p
+}
+
+func asTemplate(obj client.Object) *extensions.SandboxTemplate {
+	t, _ := obj.(*extensions.SandboxTemplate)
+	return t
+}
