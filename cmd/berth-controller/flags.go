@@ -74,7 +74,8 @@ func parse(args []string, help io.Writer) (*settings, error) {
 			s.idle = append(s.idle, f.Name)
 		}
 	})
-	return s, s.validate()
+	err := s.validate()
+	return s, err
 }
 
 func (s *settings) declare(flags *flag.FlagSet) {
@@ -88,7 +89,8 @@ func (s *settings) declare(flags *flag.FlagSet) {
 	flags.StringVar(&s.healthAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz. 0 serves none.")
 	flags.BoolVar(&s.profile, "enable-pprof", false, "Serve /debug/pprof/profile beside the metrics.")
 	flags.BoolVar(&s.profileDebug, "enable-pprof-debug", false, "Serve all of /debug/pprof beside the metrics, which shows what is in memory.")
-	flags.IntVar(&s.blockProfileRate, "pprof-block-profile-rate", 1_000_000, "With --enable-pprof-debug, sample one blocking event per so many nanoseconds blocked. 0 samples none.")
+	flags.IntVar(&s.blockProfileRate, "pprof-block-profile-rate", 1_000_000,
+		"With --enable-pprof-debug, sample one blocking event per so many nanoseconds blocked. 0 samples none.")
 	flags.IntVar(&s.mutexProfileShare, "pprof-mutex-profile-fraction", 10, "With --enable-pprof-debug, sample one of so many contended mutexes. 0 samples none.")
 
 	flags.Float64Var(&s.queriesPerSecond, "kube-api-qps", -1, "Requests to the API server per second. A negative number is no limit: the server has its own.")
@@ -102,8 +104,10 @@ func (s *settings) declare(flags *flag.FlagSet) {
 	flags.IntVar(&s.maxBatch, "sandbox-warm-pool-max-batch-size", 300, "Members of a pool created or deleted in one go.")
 	flags.DurationVar(&s.replenishDelay, "sandbox-warm-pool-replenish-delay", 0, "How long to wait after members left a pool before new ones are made.")
 	flags.Float64Var(&s.maxRefillRate, "sandbox-warm-pool-max-refill-rate", 0, "Members one pool may create per second. 0 is no limit.")
-	flags.DurationVar(&s.recheckInterval, "sandbox-warm-pool-unschedulable-recheck-interval", time.Minute, "How often pods of members that cannot be scheduled are looked at again.")
-	flags.DurationVar(&s.readinessGrace, "sandbox-warm-pool-readiness-grace-period", 5*time.Minute, "How long a member of a pool may take to become ready, when nothing explains why it is not, before it is replaced.")
+	flags.DurationVar(&s.recheckInterval, "sandbox-warm-pool-unschedulable-recheck-interval", time.Minute,
+		"How often pods of members that cannot be scheduled are looked at again.")
+	flags.DurationVar(&s.readinessGrace, "sandbox-warm-pool-readiness-grace-period", 5*time.Minute,
+		"How long a member of a pool may take to become ready, when nothing explains why it is not, before it is replaced.")
 	flags.BoolVar(&s.warmPoolEviction, "enable-warm-pool-eviction", true, "Let the cluster autoscaler evict pods of pool members whose template does not say.")
 	flags.BoolVar(&s.noClaimEvents, "disable-claim-events", false, "Record no events about SandboxClaims.")
 
@@ -115,22 +119,22 @@ func (s *settings) declare(flags *flag.FlagSet) {
 // mechanism this one does without. It returns their names.
 func declareIdle(flags *flag.FlagSet) map[string]bool {
 	idle := map[string]bool{}
+	const noWebhook = "Versions are converted by the API server without a webhook."
+	text := func(name, value string) { flags.String(name, value, noWebhook); idle[name] = true }
 	duration := func(name string, value time.Duration, why string) {
 		flags.Duration(name, value, why)
 		idle[name] = true
 	}
-	text := func(name, value, why string) { flags.String(name, value, why); idle[name] = true }
 	boolean := func(name string, value bool, why string) { flags.Bool(name, value, why); idle[name] = true }
 	number := func(name string, value int, why string) { flags.Int(name, value, why); idle[name] = true }
 
-	const noWebhook = "Versions are converted by the API server without a webhook."
 	boolean("enable-webhook", true, noWebhook)
 	number("webhook-port", 9443, noWebhook)
-	text("webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", noWebhook)
-	text("webhook-cert-name", "tls.crt", noWebhook)
-	text("webhook-key-name", "tls.key", noWebhook)
-	text("webhook-service-name", "agent-sandbox-webhook-service", noWebhook)
-	text("webhook-namespace", "agent-sandbox-system", noWebhook)
+	text("webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs")
+	text("webhook-cert-name", "tls.crt")
+	text("webhook-key-name", "tls.key")
+	text("webhook-service-name", "agent-sandbox-webhook-service")
+	text("webhook-namespace", "agent-sandbox-system")
 	boolean("manage-webhook-certs", true, noWebhook)
 
 	const connections = "Watches and each controller always have a connection of their own."

@@ -23,9 +23,11 @@ import (
 func main() {
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		if ctx.Err() != nil {
+	err := run(ctx)
+	interrupted := ctx.Err() != nil
+	stop()
+	if err != nil {
+		if interrupted {
 			err = errors.New("interrupted; \"make demo\" goes on from here, \"make down\" cleans up")
 		}
 		fmt.Fprintln(os.Stderr, "demo:", err)

@@ -60,7 +60,7 @@ func (p *program) execCommand() *cobra.Command {
 			return p.notRun(p.exec(cmd.Context(), o))
 		},
 	}
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return p.notRun(&problem{cause: err, next: []string{p.command("exec", "CLAIM -- COMMAND") + "; flags after -- are the command's"}})
 	})
 	cmd.Flags().StringVarP(&o.container, "container", "c", "", "the container; by default the pod's first")
@@ -90,7 +90,8 @@ func (p *program) splitExec(cmd *cobra.Command, args []string) (target, []string
 func (p *program) attach(cmd *cobra.Command, o *execOptions) {
 	in, out := isTerminal(p.streams.In), isTerminal(p.streams.Out)
 	if !cmd.Flags().Changed("tty") {
-		o.tty = in && out && !(cmd.Flags().Changed("stdin") && !o.stdin)
+		refused := cmd.Flags().Changed("stdin") && !o.stdin
+		o.tty = in && out && !refused
 	}
 	if !cmd.Flags().Changed("stdin") {
 		o.stdin = o.tty || !in && p.streams.In != nil

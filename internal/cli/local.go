@@ -15,9 +15,10 @@ import (
 func (p *program) localCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use:     "local",
-		Short:   "Start and stop a Kubernetes cluster on this machine",
-		Long:    "Starts and stops a Kubernetes cluster of one node on this machine. It needs Linux and root, and a\ncheckout of Berth's sources, from which the first start builds Kubernetes.",
+		Use:   "local",
+		Short: "Start and stop a Kubernetes cluster on this machine",
+		Long: "Starts and stops a Kubernetes cluster of one node on this machine. It needs Linux and root, and a\n" +
+			"checkout of Berth's sources, from which the first start builds Kubernetes.",
 		Example: p.examples("eval \"$(berth local up)\"\nberth local down"),
 		Args:    none,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -34,7 +34,7 @@ type wire struct {
 func connect(t *testing.T, s *server) *wire {
 	w := &wire{t: t, server: s, watching: make(chan struct{}), listAt: s.latest()}
 	lw := &cache.ListWatch{
-		ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			t.Error("the informer lists instead of using a streaming list")
 			return &corev1.PodList{}, nil
 		},

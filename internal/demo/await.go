@@ -74,8 +74,9 @@ func follow(ctx context.Context, changes watch.Interface, judge func(client.Obje
 			if change.Type == watch.Deleted {
 				object = nil
 			}
-			done := false
-			if done, waits = judge(object); done {
+			var done bool
+			done, waits = judge(object)
+			if done {
 				return nil
 			}
 		}

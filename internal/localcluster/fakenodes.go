@@ -134,7 +134,8 @@ func awaitNode(ctx context.Context, client kubernetes.Interface, name string) er
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return false, nil
+			state = err.Error()
+			return false, nil //nolint:nilerr // a node that is not there yet is waited for
 		}
 		state = "it is not Ready"
 		for _, condition := range node.Status.Conditions {

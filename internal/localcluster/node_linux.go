@@ -221,14 +221,19 @@ func (c *Cluster) connect(ctx context.Context) error {
 // namespace, but some time after it.
 func (c *Cluster) disconnect(ctx context.Context) error {
 	device := filepath.Join("/sys/class/net", c.config.Network.Device)
-	if _, err := os.Lstat(device); err != nil {
+	if !exists(device) {
 		return nil
 	}
 	err := ip(ctx, []string{"link", "delete", c.config.Network.Device})
-	if _, gone := os.Lstat(device); gone != nil {
-		return nil
+	if exists(device) {
+		return err
 	}
-	return err
+	return nil
+}
+
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
 }
 
 func ip(ctx context.Context, commands ...[]string) error {

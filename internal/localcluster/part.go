@@ -36,9 +36,8 @@ func (c *Cluster) Part(name string) Part { return Part{cluster: c, name: name} }
 
 // launch is how to start a part and how to see that it is ready.
 type launch struct {
-	program string // looked up in PATH unless it is one of the cluster's own
-	args    []string
-	ready   func(context.Context) error
+	args  []string
+	ready func(context.Context) error
 }
 
 // Log is the file that the part writes its output to.

@@ -45,7 +45,10 @@ func (p process) kill(ctx context.Context) error {
 	}
 	// The handle is taken before the identity is checked, so that it cannot name a later process.
 	handle, err := os.FindProcess(p.PID)
-	if err != nil || !p.alive() {
+	if err != nil {
+		return fmt.Errorf("find process %d: %w", p.PID, err)
+	}
+	if !p.alive() {
 		return nil
 	}
 	if err := handle.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {

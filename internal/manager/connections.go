@@ -57,7 +57,8 @@ const nobody = "views"
 
 func newConnections(config *rest.Config) (*connections, error) {
 	c := &connections{config: config, byOf: map[string]http.RoundTripper{}}
-	return c, c.add(nobody)
+	err := c.add(nobody)
+	return c, err
 }
 
 // add opens a connection for the controller of that name. Its user agent ends in the

@@ -48,7 +48,7 @@ func TestAGroupRunsEveryCallAndJoinsTheErrors(t *testing.T) {
 
 func TestAGroupRunsCallsSideBySide(t *testing.T) {
 	meet := make(chan struct{})
-	err := group{}.Each(t.Context(), 2, func(ctx context.Context, i int) error {
+	err := group{}.Each(t.Context(), 2, func(_ context.Context, i int) error {
 		if i == 0 {
 			meet <- struct{}{}
 		} else {

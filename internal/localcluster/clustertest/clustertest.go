@@ -116,7 +116,7 @@ func begin(ctx context.Context, options localcluster.Options) (*localcluster.Clu
 		return cluster, nil
 	}
 	if left, missing := localcluster.Open(dir); missing == nil {
-		err = fmt.Errorf("%w\n(stopping it: %v)", err, end(left))
+		err = fmt.Errorf("%w\n(stopping it: %w)", err, end(left))
 	} else {
 		os.RemoveAll(dir)
 	}

@@ -4,6 +4,7 @@ package claim_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestTheServerRefusesWhatCanNeverWorkAndSaysWhere(t *testing.T) {
 		}}
 	}
 	twice := &extensions.SandboxTemplate{ObjectMeta: w.named("twice")}
-	twice.Spec.PodTemplate.Spec.Containers = append(pod.Containers, pod.Containers...)
+	twice.Spec.PodTemplate.Spec.Containers = slices.Concat(pod.Containers, pod.Containers)
 	for _, refused := range []struct {
 		what  string
 		obj   client.Object

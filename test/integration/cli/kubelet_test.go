@@ -117,7 +117,7 @@ func answer(line []string, run commands, streams map[string]httpstream.Stream) m
 	if streams[corev1.StreamTypeStdin] == nil {
 		in = http.NoBody
 	}
-	var errOut io.Writer = io.Discard
+	var errOut = io.Discard
 	if stream := streams[corev1.StreamTypeStderr]; stream != nil {
 		errOut = stream
 	}

@@ -57,7 +57,7 @@ func (*signer) Name() string { return "signer" }
 
 func (s *signer) Watches() []control.Watch {
 	return []control.Watch{
-		{Object: &agents.Sandbox{}, Enqueue: func(before, after client.Object) []reconcile.Request {
+		{Object: &agents.Sandbox{}, Enqueue: func(_, after client.Object) []reconcile.Request {
 			if after == nil || after.GetNamespace() != s.namespace {
 				return nil
 			}
