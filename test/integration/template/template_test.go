@@ -188,7 +188,7 @@ func TestAPolicyIsBroughtBackToWhatTheTemplateSays(t *testing.T) {
 		return there && template.StateOf(p, one) == template.PolicyCurrent
 	})
 	s.patch(one, map[string]any{"spec": map[string]any{"networkPolicy": nil}})
-	s.awaitPolicy(policy, "followed the template", func(_ *networkingv1.NetworkPolicy, there bool) bool {
+	s.awaitPolicy(policy, "followed the template", func(p *networkingv1.NetworkPolicy, there bool) bool {
 		return there && template.StateOf(p, one) == template.PolicyCurrent
 	})
 	s.delete(policy)
@@ -214,7 +214,7 @@ func TestAPolicyOutlivesItsTemplateAsLongAsSandboxesDo(t *testing.T) {
 	// A template of the same name takes the policy over.
 	again := s.template("python")
 	s.create(again)
-	s.awaitPolicy(policy, "was taken over", func(_ *networkingv1.NetworkPolicy, there bool) bool {
+	s.awaitPolicy(policy, "was taken over", func(p *networkingv1.NetworkPolicy, there bool) bool {
 		return there && p.Annotations[agents.AnnotationTemplateUID] == string(again.UID)
 	})
 	s.delete(again)
@@ -265,7 +265,7 @@ func TestSomebodyElsesPolicyIsLeftAloneAndReportedOnce(t *testing.T) {
 		t.Errorf("it was reported %d times", n)
 	}
 	s.delete(policy)
-	s.awaitPolicy(policy, "was made when the name was free", func(_ *networkingv1.NetworkPolicy, there bool) bool {
+	s.awaitPolicy(policy, "was made when the name was free", func(p *networkingv1.NetworkPolicy, there bool) bool {
 		return there && p.Annotations[agents.AnnotationTemplateUID] == string(one.UID)
 	})
 }
