@@ -15,6 +15,7 @@ import (
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/control"
 )
 
 // outcome is what is to be said on the claim.
@@ -45,6 +46,7 @@ func report(seen observed, now time.Time, o outcome) step {
 		if c.Type != agents.ConditionFinished { // its generation is the Sandbox's
 			c.ObservedGeneration = claim.Generation
 		}
+		c.Message = control.Message(c.Message)
 		apimeta.SetStatusCondition(&status.Conditions, c)
 	}
 	set(o.ready)

@@ -138,7 +138,10 @@ func New(server *rest.Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, explained(err)
 	}
-	m := &Manager{manager: inner, registry: o.Registry, queues: queues{byName: map[string]workqueue.TypedRateLimitingInterface[reconcile.Request]{}}, checked: make(chan struct{})}
+	m := &Manager{
+		manager: inner, registry: o.Registry, checked: make(chan struct{}),
+		queues: queues{byName: map[string]workqueue.TypedRateLimitingInterface[reconcile.Request]{}},
+	}
 	if err := m.build(server, o); err != nil {
 		return nil, err
 	}
@@ -166,7 +169,7 @@ func (m *Manager) build(server *rest.Config, o Options) error {
 		return explained(err)
 	}
 	for _, c := range o.Controllers {
-		environment := newEnvironment(m.manager.GetEventRecorder(c.Events), m.queues.wake)
+		environment := newEnvironment(shortNotes{m.manager.GetEventRecorder(c.Events)}, m.queues.wake)
 		if err := m.run(c.New(environment, views), c.Workers, connections); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	"github.com/berthdev/berth/internal/control"
 )
 
 // statusOf is the status that says what was observed and decided. Conditions of other
@@ -124,15 +125,27 @@ func scheduledCondition(v podVerdict) *metav1.Condition {
 	if own == nil {
 		return unknown(agents.MessageSchedulingNotReported)
 	}
-	reason := own.Reason
+	return podsOwn(own)
+}
+
+// podsOwn is a condition of a pod as one of the Sandbox, of which more is asked: the
+// server refuses a status whose reason is not one word, or that is neither true nor
+// false nor unknown.
+func podsOwn(c *corev1.PodCondition) *metav1.Condition {
+	status, reason, message := metav1.ConditionStatus(c.Status), c.Reason, c.Message
+	if status != metav1.ConditionTrue && status != metav1.ConditionFalse {
+		status = metav1.ConditionUnknown
+	}
 	switch {
+	case reason != "" && control.IsReason(reason):
 	case reason != "":
-	case own.Status == corev1.ConditionTrue:
+		reason, message = agents.ReasonPodSchedulingUnknown, reason+": "+message
+	case status == metav1.ConditionTrue:
 		reason = agents.ReasonPodScheduled
 	default:
 		reason = agents.ReasonPodSchedulingUnknown
 	}
-	return newCondition(agents.ConditionPodScheduled, metav1.ConditionStatus(own.Status), reason, own.Message)
+	return newCondition(agents.ConditionPodScheduled, status, reason, message)
 }
 
 func readyCondition(s *agents.Sandbox, v verdicts, old *metav1.Condition) *metav1.Condition {
@@ -161,7 +174,7 @@ func readyCondition(s *agents.Sandbox, v verdicts, old *metav1.Condition) *metav
 // errorMessage tells of problems, in the words that the status already has for them if
 // it has any.
 func errorMessage(s *agents.Sandbox, problems []string, old *metav1.Condition) string {
-	message := fmt.Sprintf(agents.MessageErrorFormat, strings.Join(problems, "\n"))
+	message := control.Message(fmt.Sprintf(agents.MessageErrorFormat, strings.Join(problems, "\n")))
 	if old != nil && old.Reason == agents.ReasonReconcilerError && old.ObservedGeneration == s.Generation && sameButForNumbers(old.Message, message) {
 		return old.Message
 	}
@@ -233,6 +246,7 @@ func (c *conditions) set(to *metav1.Condition) {
 		return
 	}
 	next := *to
+	next.Message = control.Message(next.Message)
 	next.ObservedGeneration = c.generation
 	next.LastTransitionTime = metav1.NewTime(c.now).Rfc3339Copy()
 	meta.SetStatusCondition(&c.list, next)

@@ -13,6 +13,7 @@ import (
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/control"
 )
 
 // statusInterval is how often counts are written at most. Everything else is written
@@ -69,6 +70,7 @@ func statusOf(seen observed, s stock, now time.Time) extensions.SandboxWarmPoolS
 	status.ObservedGeneration = pool.Generation
 	for _, c := range []metav1.Condition{available(s), progressing(seen, s, now), resolved(seen)} {
 		c.ObservedGeneration = pool.Generation
+		c.Message = control.Message(c.Message)
 		c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
