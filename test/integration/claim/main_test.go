@@ -36,7 +36,7 @@ import (
 )
 
 // limit is for something that takes seconds to have happened on a slow machine.
-const limit = 3 * time.Minute
+const limit = 8 * time.Minute
 
 var cluster *localcluster.Cluster
 
