@@ -16,6 +16,7 @@ import (
 	"github.com/berthdev/berth/internal/consistent"
 	"github.com/berthdev/berth/internal/control"
 	"github.com/berthdev/berth/internal/kinds"
+	"github.com/berthdev/berth/internal/roster"
 )
 
 // observed is everything decide may know. It is never modified.
@@ -171,16 +172,17 @@ func (r *Reconciler) bestPool(ctx context.Context, template types.NamespacedName
 }
 
 // observeCandidate takes members from the roster until one is adoptable, or there is
-// none.
+// none. A member that is not is looked at once.
 func (r *Reconciler) observeCandidate(ctx context.Context, seen observed) (observed, error) {
 	pool := client.ObjectKeyFromObject(seen.Source.Pool)
+	looked := map[types.UID]bool{}
 	for {
-		offer := r.roster.Take(pool, waiter(seen.Claim))
-		r.wake(offer.Wake)
+		offer := r.take(pool, seen.Claim, looked)
 		if offer.Member == nil {
 			seen.Wait = offer.Wait
 			return seen, nil
 		}
+		looked[offer.Member.UID] = true
 		s, ok, err := r.views.Sandboxes.Get(ctx, offer.Member.Key)
 		if err != nil {
 			return seen, err
@@ -199,4 +201,20 @@ func (r *Reconciler) observeCandidate(ctx context.Context, seen observed) (obser
 		seen.Rejected = append(seen.Rejected, offer.Member.Key.Name+" "+why)
 		r.wake(r.roster.Reject(seen.Claim.UID))
 	}
+}
+
+// take asks the roster for a member: one that is ready, else one that was rejected before
+// and may fit by now.
+func (r *Reconciler) take(pool types.NamespacedName, claim *extensions.SandboxClaim, looked map[types.UID]bool) roster.Offer {
+	offer := r.roster.Take(pool, waiter(claim))
+	r.wake(offer.Wake)
+	if offer.Member != nil {
+		return offer
+	}
+	second := r.roster.TakeRejected(pool, waiter(claim), looked)
+	r.wake(second.Wake)
+	if second.Member != nil {
+		return second
+	}
+	return offer
 }

@@ -66,6 +66,7 @@ type pool struct {
 	comingUp map[types.UID]struct{}
 	promised map[types.UID]promise // by claim
 	taken    map[types.UID]types.UID
+	aside    []Member               // rejected, and not changed since
 	waiters  []waiter               // in the order they are served, without those promised a member
 	told     map[types.UID]struct{} // waiters that were told that a member is coming up for them
 }
@@ -101,6 +102,7 @@ func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []t
 		return append(p.withdraw(m.UID), p.unserved()...)
 	}
 	delete(p.comingUp, m.UID)
+	p.aside = slices.DeleteFunc(p.aside, func(a Member) bool { return a.UID == m.UID })
 	switch state {
 	case Ready:
 		if _, ok := p.readyAt[m.UID]; !ok {
@@ -179,9 +181,9 @@ func (r *Roster) Take(poolKey types.NamespacedName, c Claim) Offer {
 	}
 }
 
-// Reject says that the member promised to the claim cannot be adopted. The member is
-// forgotten until it changes, and the claim may take again. The claims to wake are
-// returned: there is one member less for those that wait.
+// Reject says that the member promised to the claim cannot be adopted. The member is set
+// aside until it changes or a claim takes a second look, and the claim may take again.
+// The claims to wake are returned: there is one member less for those that wait.
 func (r *Roster) Reject(claim types.UID) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +197,34 @@ func (r *Roster) Reject(claim types.UID) []types.NamespacedName {
 		return nil
 	}
 	p.withdraw(given.member.UID)
+	p.aside = append(p.aside, given.member)
 	return p.unserved()
+}
+
+// TakeRejected promises a claim that Take gave no member one that was set aside, if there
+// is one that the claim has not looked at. What made a member unfit may have passed
+// without a change of the member itself: its pod is ready again, or its template is what
+// it was. Claims to wake are returned as by Take.
+func (r *Roster) TakeRejected(poolKey types.NamespacedName, c Claim, looked map[types.UID]bool) Offer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.pools[poolKey]
+	if !ok {
+		return Offer{}
+	}
+	at := slices.IndexFunc(known.aside, func(m Member) bool { return !looked[m.UID] })
+	if at < 0 {
+		return Offer{}
+	}
+	p, wake := r.enter(poolKey, c)
+	if given, ok := p.promised[c.UID]; ok {
+		return Offer{Member: &given.member, Wake: wake}
+	}
+	m := p.aside[at]
+	p.aside = slices.Delete(p.aside, at, at+1)
+	p.readyAt[m.UID] = p.ready.PushFront(m)
+	p.promise(p.rank(r.waiting[c.UID]))
+	return Offer{Member: &m, Wake: wake}
 }
 
 // Won says that the claim adopted the member it was promised.
@@ -285,7 +314,7 @@ func (r *Roster) pool(key types.NamespacedName) *pool {
 
 // prune forgets a pool nothing is known of.
 func (r *Roster) prune(key types.NamespacedName, p *pool) {
-	if p.ready.Len() == 0 && len(p.comingUp) == 0 && len(p.promised) == 0 && len(p.waiters) == 0 {
+	if p.ready.Len() == 0 && len(p.comingUp) == 0 && len(p.promised) == 0 && len(p.waiters) == 0 && len(p.aside) == 0 {
 		delete(r.pools, key)
 	}
 }

@@ -289,3 +289,42 @@ func BenchmarkTakeAndWin(b *testing.B) {
 		r.Update(python, *offer.Member, Ready)
 	}
 }
+
+func TestAMemberThatWasRejectedIsLookedAtAgainByTheNextClaim(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	r.Take(python, claimOf(0))
+	r.Reject(claimOf(0).UID)
+	if offer := r.TakeRejected(python, claimOf(0), map[types.UID]bool{memberOf(0).UID: true}); offer.Member != nil {
+		t.Errorf("the claim that rejected the member is offered %+v", offer)
+	}
+	r.Leave(claimOf(0).UID)
+	if offer := r.Take(python, claimOf(1)); offer.Member != nil || offer.Wait {
+		t.Errorf("the next claim is offered %+v as if it had never been rejected", offer)
+	}
+	if offer := r.TakeRejected(python, claimOf(1), nil); offer.Member == nil || *offer.Member != memberOf(0) {
+		t.Errorf("the next claim is offered %+v", offer)
+	}
+	if offer := r.TakeRejected(python, claimOf(2), nil); offer.Member != nil {
+		t.Errorf("a second claim is offered %+v, which is promised", offer)
+	}
+	r.Won(claimOf(1).UID)
+	if s := r.Standing(python); s != (Standing{}) {
+		t.Errorf("the pool stands at %+v", s)
+	}
+}
+
+func TestAMemberThatWasRejectedAndIsGoneIsForgotten(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	r.Take(python, claimOf(0))
+	r.Reject(claimOf(0).UID)
+	r.Leave(claimOf(0).UID)
+	r.Update(python, memberOf(0), Absent)
+	if offer := r.TakeRejected(python, claimOf(1), nil); offer.Member != nil {
+		t.Errorf("the claim is offered %+v", offer)
+	}
+	if len(r.pools) != 0 || len(r.waiting) != 0 {
+		t.Errorf("the roster remembers %d pools and %d claims", len(r.pools), len(r.waiting))
+	}
+}
