@@ -28,7 +28,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	options := localcluster.Options{Mode: localcluster.Node, Progress: localcluster.NewProgress(os.Stderr)}
-	flag.StringVar(&options.Name, "name", "berth", "the cluster's name")
+	flag.StringVar(&options.Name, "name", localcluster.DefaultName, "the cluster's name")
 	controlPlane := flag.Bool("control-plane", false, "start no node, only etcd, the API server and controllers")
 	flag.Parse()
 	if *controlPlane {

@@ -36,18 +36,35 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	name := flag.String("name", "berth", "the local cluster's name")
+	name := flag.String("name", localcluster.DefaultName, "the local cluster's name")
 	flag.Parse()
 	options := demo.Options{
 		Image: os.Getenv("BERTH_IMAGE"),
 		Out:   os.Stdout, Progress: localcluster.NewProgress(os.Stdout),
 	}
-	if os.Getenv("KUBECONFIG") == "" {
-		cluster, err := localcluster.Up(ctx, localcluster.Options{Name: *name, Progress: options.Progress})
+	if local := localName(*name); local != "" {
+		cluster, err := localcluster.Up(ctx, localcluster.Options{Name: local, Progress: options.Progress})
 		if err != nil {
 			return err
 		}
 		options.Local, options.Kubeconfig = cluster, cluster.Kubeconfig()
 	}
 	return demo.Run(ctx, options)
+}
+
+// localName is the name of the local cluster to use: the one that KUBECONFIG is of, so that a shell which uses
+// it already can show the demo again, or the own one if there is no KUBECONFIG. For others it is empty.
+func localName(own string) string {
+	kubeconfig := os.Getenv("KUBECONFIG")
+	if kubeconfig == "" {
+		return own
+	}
+	name := localcluster.NameOf(kubeconfig)
+	if name == own {
+		return own // also when it was stopped: "make down" stops it again
+	}
+	if _, err := localcluster.Find(localcluster.Options{Name: name}); name == "" || err != nil {
+		return ""
+	}
+	return name
 }

@@ -257,6 +257,10 @@ func (d *demo) next() {
 	fmt.Fprintf(d.Out, "  bin/berth claim -n %s %s\n", Namespace, pool)
 	fmt.Fprintf(d.Out, "  %s get sandboxes,sandboxclaims,sandboxwarmpools -n %s\n", kubectl, Namespace)
 	if d.Local != nil {
-		fmt.Fprintf(d.Out, "\n\"make down\" stops the cluster and leaves nothing of it behind.\n")
+		down := "make down"
+		if d.Local.Name() != localcluster.DefaultName {
+			down = "bin/berth local down --name " + d.Local.Name()
+		}
+		fmt.Fprintf(d.Out, "\n\"%s\" stops the cluster and leaves nothing of it behind.\n", down)
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -114,6 +116,11 @@ func (d *demo) adjust(objects []*unstructured.Unstructured, build string) error 
 
 // available waits until the controller of this build runs and is ready.
 func (d *demo) available(ctx context.Context, step *localcluster.Step) error {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	if err := d.pulled(ctx, giveUp); err != nil {
+		return err
+	}
 	changes, err := d.client.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(deploy.Namespace),
 		client.MatchingFields{"metadata.name": deploy.ControllerName})
 	if err != nil {
@@ -130,7 +137,10 @@ func (d *demo) available(ctx context.Context, step *localcluster.Step) error {
 		current := status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas == status.Replicas
 		return current && status.AvailableReplicas >= *deployment.Spec.Replicas, "the controller is not available"
 	})
-	if err != nil {
+	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errNoImage):
+		return fmt.Errorf("%w%s\n%s", errNoImage, d.why(ctx), imageAdvice)
+	case err != nil:
 		return fmt.Errorf("%w%s", err, d.why(ctx))
 	}
 	return nil
@@ -141,7 +151,7 @@ func (d *demo) why(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
 	pods := &corev1.PodList{}
-	if err := d.client.List(ctx, pods, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app": deploy.ControllerName}); err != nil {
+	if err := d.client.List(ctx, pods, controllerPods()...); err != nil {
 		return ""
 	}
 	said := ""
@@ -153,7 +163,9 @@ func (d *demo) why(ctx context.Context) string {
 				said += fmt.Sprintf(": %s: %s", waits.Reason, waits.Message)
 			}
 		}
-		said += "\n" + d.log(ctx, pod.Name)
+		if log := strings.TrimSpace(d.log(ctx, pod.Name)); log != "" {
+			said += "\n" + log
+		}
 	}
 	return said
 }

@@ -103,7 +103,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	if options.Name == "" {
-		options.Name = "berth"
+		options.Name = DefaultName
 	}
 	if options.Mode == "" {
 		options.Mode = ControlPlane

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 )
 
+// DefaultName is the cluster's name if none is given.
+const DefaultName = "berth"
+
 // DefaultDir is where Up keeps the cluster of a name.
 func DefaultDir(name string) (string, error) {
 	cache, err := cacheDir()
@@ -16,6 +19,21 @@ func DefaultDir(name string) (string, error) {
 		return "", err
 	}
 	return filepath.Join(cache, "clusters", name), nil
+}
+
+// NameOf is the name of the cluster that a kubeconfig is of, whether it runs or not, if Up keeps it in its
+// default place, or else "".
+func NameOf(kubeconfig string) string {
+	file, err := filepath.Abs(kubeconfig)
+	if kubeconfig == "" || err != nil {
+		return ""
+	}
+	name := filepath.Base(filepath.Dir(file))
+	dir, err := DefaultDir(name)
+	if err != nil || file != (&Cluster{dir: dir}).Kubeconfig() {
+		return ""
+	}
+	return name
 }
 
 // Up starts the named cluster, by default a Node called berth, or starts again what of it does not run.
@@ -34,7 +52,7 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 // named fills in the name and the directory that goes with it.
 func (o Options) named() (Options, error) {
 	if o.Name == "" {
-		o.Name = "berth"
+		o.Name = DefaultName
 	}
 	var err error
 	if o.Dir == "" {
