@@ -42,6 +42,11 @@ down: ## Stop what "make demo" started and leave nothing of it behind
 build: ## Build the programs into bin/
 	@go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
+.PHONY: image
+image: ## Build the controller's image, for this machine's architecture, into bin/berth-controller.tar
+	@mkdir -p bin
+	@go run ./hack/image -o bin/berth-controller.tar $(if $(IMAGE),-reference $(IMAGE))
+
 .PHONY: generate
 generate: ## Make what is derived from the Go types in api/, and the joined manifests
 	go run ./hack/generate

@@ -108,6 +108,15 @@ func NewProgramImage(reference, program, file string) (Image, error) {
 	return NewImage(reference, files, v1.Config{User: user, WorkingDir: "/", Entrypoint: []string{"/" + program}})
 }
 
+// Write writes the image as the archive that "docker save" writes, which everything that loads images takes.
+func (i Image) Write(to io.Writer) error {
+	tag, err := name.NewTag(i.Reference)
+	if err != nil {
+		return err
+	}
+	return tarball.Write(tag, i.image, to)
+}
+
 // base is what programs expect of any system.
 func base() []File {
 	return []File{
@@ -226,16 +235,12 @@ func (c *Cluster) importOne(ctx context.Context, image Image) error {
 	if known, err := os.ReadFile(record); err == nil && string(known) == digest.String() {
 		return nil
 	}
-	tag, err := name.NewTag(image.Reference)
-	if err != nil {
-		return err
-	}
 	file, err := os.CreateTemp(c.dir, "image-*.tar")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name())
-	if err := errors.Join(tarball.Write(tag, image.image, file), file.Close()); err != nil {
+	if err := errors.Join(image.Write(file), file.Close()); err != nil {
 		return err
 	}
 	arguments := []string{"--address", c.containerdSocket(), "--namespace", "k8s.io", "images", "import", file.Name()}
