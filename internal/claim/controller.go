@@ -63,9 +63,9 @@ func (r *Reconciler) Name() string { return Name }
 
 // Reconcile brings one claim nearer to its Sandbox, one write at a time.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var refused error // what the server answered to the last create
+	var refused, barred error // what the server answered to the last create, and to others of the claim's writes
 	for range control.MaxSteps {
-		seen, err := r.observe(ctx, req.NamespacedName, refused)
+		seen, err := r.observe(ctx, req.NamespacedName, refused, barred)
 		if err != nil {
 			r.leave(seen.Claim)
 			return reconcile.Result{}, err
@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			if pause.waits && r.stays(seen) {
 				continue
 			}
-			return pause.result(r.env.Clock.Now()), retry(refused)
+			return pause.result(r.env.Clock.Now()), retry(refused, barred)
 		}
 		err = r.apply(ctx, seen, next)
 		switch {
@@ -90,6 +90,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, nil // the claim goes with its namespace
 		case isRefusal(err) && isCreate(next):
 			refused = err
+		case isRefusal(err) && isGain(next):
+			barred = err
 		default:
 			r.leave(seen.Claim)
 			return reconcile.Result{}, err
@@ -143,9 +145,11 @@ var errRefused = errors.New("the API server refused the Sandbox")
 
 // retry is the error of a pass that ended with a refusal. An invalid Sandbox stays
 // invalid until the template or the claim changes, which wakes the claim.
-func retry(refused error) error {
-	if refused != nil && apierrors.IsForbidden(refused) {
-		return errors.Join(errRefused, refused)
+func retry(answers ...error) error {
+	for _, refused := range answers {
+		if refused != nil && apierrors.IsForbidden(refused) {
+			return errors.Join(errRefused, refused)
+		}
 	}
 	return nil
 }

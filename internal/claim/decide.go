@@ -56,7 +56,7 @@ func decideBound(seen observed, now time.Time) step {
 		}
 	}
 	if patch, changed := metadataPatch(claim, seen.Named); changed && seen.Named.DeletionTimestamp == nil {
-		return patchSandbox{sandbox: seen.Named, patch: patch}
+		return putMetadata(seen, now, patchSandbox{sandbox: seen.Named, patch: patch})
 	}
 	return report(seen, now, bound(claim, seen.Named))
 }
@@ -66,7 +66,7 @@ func decideUnbound(seen observed, now time.Time) step {
 	claim := seen.Claim
 	if own := winner(seen.Mine); own != nil {
 		if patch, changed := metadataPatch(claim, own); changed {
-			return patchSandbox{sandbox: own, patch: patch}
+			return putMetadata(seen, now, patchSandbox{sandbox: own, patch: patch})
 		}
 		return report(seen, now, bound(claim, own))
 	}
@@ -75,6 +75,9 @@ func decideUnbound(seen observed, now time.Time) step {
 	}
 	if bindDeadlinePassed(claim, now) {
 		return report(seen, now, deadlineExceeded(claim))
+	}
+	if seen.Candidate != nil && seen.Barred != nil {
+		return report(seen, now, barred(seen))
 	}
 	if seen.Candidate != nil {
 		return adopt{member: seen.Candidate}
@@ -116,6 +119,15 @@ func decideCold(seen observed, now time.Time) step {
 		return report(seen, now, creating(seen, obstacle).unlessServed(seen))
 	}
 	return create{sandbox: sandbox}
+}
+
+// putMetadata puts the claim's metadata into its Sandbox. A server that takes none of it
+// is not asked twice in a pass, and the claim is not Ready without it.
+func putMetadata(seen observed, now time.Time, patch patchSandbox) step {
+	if seen.Barred == nil {
+		return patch
+	}
+	return report(seen, now, userError(seen.Claim, extensions.ReasonInvalidMetadata, metadataRefused(patch.sandbox, seen.Barred)))
 }
 
 // winner is the Sandbox an unbound claim is bound to: the oldest that lives.

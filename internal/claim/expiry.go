@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
@@ -38,12 +39,20 @@ func isExpired(claim *extensions.SandboxClaim, now time.Time) bool {
 	return !at.IsZero() && !now.Before(at)
 }
 
-// bindDeadline is when an unbound claim stops waiting, or zero.
+// bindDeadline is when an unbound claim stops waiting, or zero. A claim that was bound,
+// and lost its Sandbox after that, has the whole time anew to get another.
 func bindDeadline(claim *extensions.SandboxClaim) time.Time {
 	if claim.Spec.Lifecycle == nil || claim.Spec.Lifecycle.BindDeadlineSeconds == nil {
 		return time.Time{}
 	}
-	return claim.CreationTimestamp.Add(time.Duration(*claim.Spec.Lifecycle.BindDeadlineSeconds) * time.Second)
+	allowed := time.Duration(*claim.Spec.Lifecycle.BindDeadlineSeconds) * time.Second
+	deadline := claim.CreationTimestamp.Add(allowed)
+	bound := apimeta.FindStatusCondition(claim.Status.Conditions, extensions.ConditionBound)
+	if bound != nil && bound.Status == metav1.ConditionFalse && bound.Reason != extensions.ReasonBindDeadlineExceeded &&
+		bound.LastTransitionTime.After(deadline) {
+		return bound.LastTransitionTime.Add(allowed)
+	}
+	return deadline
 }
 
 func bindDeadlinePassed(claim *extensions.SandboxClaim, now time.Time) bool {

@@ -47,16 +47,17 @@ type observed struct {
 	// Policy is the template's NetworkPolicy if it exists.
 	Policy *networkingv1.NetworkPolicy
 
-	// Refused is what the server answered to this pass's create.
-	Refused error
+	// Refused is what the server answered to this pass's create, and Barred to its
+	// adoption or metadata.
+	Refused, Barred error
 	// LabelDomains are the domains of Options.AllowedLabelDomains.
 	LabelDomains []string
 }
 
 // observe reads what there is to know about one claim. On an error the claim is
 // returned as far as it is known.
-func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, refused error) (observed, error) {
-	seen := observed{Refused: refused, LabelDomains: r.options.AllowedLabelDomains}
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, refused, barred error) (observed, error) {
+	seen := observed{Refused: refused, Barred: barred, LabelDomains: r.options.AllowedLabelDomains}
 	claim, ok, err := r.views.Claims.Get(ctx, key)
 	if err != nil || !ok {
 		return seen, err

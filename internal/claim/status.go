@@ -208,6 +208,16 @@ func refused(seen observed) outcome {
 	return unready(extensions.ReasonSandboxCreateRefused, message).unbound(extensions.ReasonSandboxCreateRefused, message)
 }
 
+// barred says that the server does not let the claim have the member it was promised.
+func barred(seen observed) outcome {
+	message := fmt.Sprintf("The adoption of Sandbox %q was refused: %v", seen.Candidate.Name, seen.Barred)
+	return unready(extensions.ReasonSandboxCreateRefused, message).unbound(extensions.ReasonSandboxCreateRefused, message)
+}
+
+func metadataRefused(s *agents.Sandbox, err error) string {
+	return fmt.Sprintf("spec.additionalPodMetadata was refused by Sandbox %q: %v", s.Name, err)
+}
+
 func nameTaken(claim *extensions.SandboxClaim, s *agents.Sandbox) outcome {
 	message := fmt.Sprintf(extensions.MessageSandboxNotControlledFormat, s.Name, claim.Name)
 	return unready(extensions.ReasonSandboxNameTaken, message).unbound(extensions.ReasonSandboxNameTaken, message)

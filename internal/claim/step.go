@@ -126,3 +126,14 @@ func isCreate(s step) bool {
 		return false
 	}
 }
+
+// isGain reports whether a step brings the claim nearer to its Sandbox without making
+// one.
+func isGain(s step) bool {
+	switch s.(type) {
+	case adopt, patchSandbox:
+		return true
+	default:
+		return false
+	}
+}
