@@ -24,7 +24,7 @@ GENERATED := api deploy docs
 
 .PHONY: help
 help: ## Show what can be made
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##
 
@@ -73,6 +73,14 @@ test: ## Run all tests: units, against a real API server, and with real pods whe
 .PHONY: test-fast
 test-fast: ## Run the tests that need no API server
 	KUBE_CACHE_MUTATION_DETECTOR=true go test $(TEST_FLAGS) ./api/... ./cmd/... ./deploy/... ./internal/...
+
+.PHONY: sim
+sim: ## Run the controllers through SEEDS=20000 adversarial schedules, from SEED_START=1 on
+	SEEDS=$(or $(SEEDS),20000) PROGRESS=1 go test -count=1 -timeout 24h -run '^TestSimulation$$' ./internal/simulation
+
+.PHONY: sim-mutations
+sim-mutations: ## Show that the simulator notices known bugs, each within MUTATION_SEEDS=20000 schedules
+	MUTATION_SEEDS=$(or $(MUTATION_SEEDS),20000) go test -count=1 -timeout 24h -v -run '^TestMutations$$' ./internal/simulation
 
 .PHONY: bench
 bench: ## Run the benchmarks

@@ -128,7 +128,23 @@ func (r *Reconciler) memberChanged(old, current *agents.Sandbox) []types.Namespa
 		}
 	}
 	if pool, ok := poolOf(current); ok {
-		wake = append(wake, r.roster.Update(pool, member(current), memberState(current))...)
+		state := memberState(current)
+		wake = append(wake, r.roster.Update(pool, member(current), state)...)
+		if state == roster.Ready && r.roster.Standing(pool).Ready > 0 {
+			wake = append(wake, r.servedByAny(current)...)
+		}
+	}
+	return wake
+}
+
+// servedByAny returns the claims that take from any pool of the template a member is
+// from. Each stands in the queue of one pool, and the member may be another's.
+func (r *Reconciler) servedByAny(s *agents.Sandbox) []types.NamespacedName {
+	var wake []types.NamespacedName
+	for _, claim := range r.views.Claims.Peek(kinds.ByTemplate, kinds.InNamespace(s.Namespace, s.Annotations[agents.AnnotationTemplateRef])) {
+		if claim.AnyPool() && mayAdopt(claim) {
+			wake = append(wake, client.ObjectKeyFromObject(claim))
+		}
 	}
 	return wake
 }

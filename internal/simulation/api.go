@@ -39,13 +39,15 @@ func (a *api[T]) Get(_ context.Context, key types.NamespacedName) (T, error) {
 // Create implements consistent.API.
 func (a *api[T]) Create(_ context.Context, obj T) (T, error) {
 	given := clone(obj)
-	return a.send(call{"create", a.kind.Resource, client.ObjectKeyFromObject(obj)}, func() (client.Object, error) {
+	reply, err := a.send(call{"create", a.kind.Resource, client.ObjectKeyFromObject(obj)}, func() (client.Object, error) {
 		return a.replica.run.server.Create(a.kind.Resource, given)
 	})
+	return reply, a.replica.run.mutatedError(err)
 }
 
 // Patch implements consistent.API.
 func (a *api[T]) Patch(_ context.Context, key types.NamespacedName, subresource string, body []byte) (T, error) {
+	body = a.replica.run.mutatedPatch(a.kind.Resource, subresource, body)
 	verb := "patch"
 	if subresource != "" {
 		verb = "patch " + subresource + " of"

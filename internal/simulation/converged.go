@@ -62,7 +62,8 @@ func (w *watcher) sandboxAtRest(s *agents.Sandbox) {
 	}
 	occupant := w.run.server.tables["pods"].objects[key(s.Name)]
 	occupied := occupant != nil && !control.IsControlledBy(occupant, s.UID)
-	expired := s.Spec.ShutdownTime != nil && !w.run.clock.Now().Before(s.Spec.ShutdownTime.Time)
+	// The controller's clock may be wrong by skew.
+	expired := s.Spec.ShutdownTime != nil && !w.run.clock.Now().Add(skew).Before(s.Spec.ShutdownTime.Time)
 	want := 1
 	if !s.Running() || expired || occupied {
 		want = 0

@@ -25,6 +25,8 @@ type informer struct {
 	version uint64 // what the store says it has seen
 	// notices are changes the handlers have not been told of.
 	notices []notice
+	// frozen is what a task of a mutation sees instead of the present.
+	frozen map[*task]snapshot
 	// pace is how readily the run delivers: an informer may be slow for a while.
 	pace int
 }
@@ -41,6 +43,10 @@ func (i *informer) sync() {
 
 // Get implements consistent.Store.
 func (i *informer) Get(key types.NamespacedName) (any, bool) {
+	if past, ok := i.frozen[i.replica.current]; ok {
+		item, ok := past.items[key]
+		return item, ok
+	}
 	item, ok := i.items[key]
 	return item, ok
 }
@@ -50,7 +56,11 @@ func (i *informer) ByIndex(index, value string) []any {
 	i.replica.maybeStop()
 	indexed := i.indexes[index]
 	var found []any
-	for _, item := range i.items { // whoever asks sorts
+	items := i.items
+	if past, ok := i.frozen[i.replica.current]; ok {
+		items = past.items
+	}
+	for _, item := range items { // whoever asks sorts
 		if slices.Contains(indexed(item), value) {
 			found = append(found, item)
 		}
@@ -62,6 +72,12 @@ func (i *informer) ByIndex(index, value string) []any {
 // Version implements consistent.Store. The stops before and after it are where events
 // and sweeps come between the reads that a view makes.
 func (i *informer) Version() uint64 {
+	if past, ok := i.frozen[i.replica.current]; ok && past.version > 0 {
+		return past.version
+	}
+	if i.replica.run.settings.Mutation == ItemBeforeVersion {
+		i.freeze(0)
+	}
 	i.replica.maybeStop()
 	version := i.version
 	i.replica.maybeStop()

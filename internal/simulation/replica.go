@@ -98,6 +98,12 @@ func newView[T client.Object](r *replica, kind kinds.Kind[T]) consistent.Kind[T]
 	})
 	r.informers = append(r.informers, i)
 	r.sweeps = append(r.sweeps, view.Sweep)
+	switch r.run.settings.Mutation {
+	case NoOverlay:
+		return &withoutOverlay[T]{view, i, kind.Indexes}
+	case StoreBeforeEntry:
+		return &storeFirst[T]{view, i}
+	}
 	return view
 }
 
@@ -112,7 +118,7 @@ func (r *replica) lead() {
 		Wake:    r.wake,
 		NewLock: func() sync.Locker { return &lock{replica: r} },
 	}
-	views := func(controller string) kinds.Views { return r.run.mutated(controller, r.views) }
+	views := func(controller string) kinds.Views { return r.mutated(controller, r.views) }
 	r.controllers = nil
 	for _, c := range []control.Controller{
 		sandbox.New(environment, views("sandbox"), sandbox.Options{}),
@@ -203,7 +209,7 @@ func (r *replica) stop() {
 
 // maybeStop stops now and then, if it is a task that asks.
 func (r *replica) maybeStop() {
-	if r.current != nil && r.run.faulty && r.run.choices.Chance(64) {
+	if r.current != nil && r.run.faulty && r.run.choices.Chance(24) {
 		r.stop()
 	}
 }

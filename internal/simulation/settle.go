@@ -35,18 +35,32 @@ func (run *Run) settle() {
 	if run.failure != nil {
 		return
 	}
+	if run.watch.overlapped {
+		// A status that a former leader wrote looks like an echo of the present one's. It
+		// is repaired when the object is looked at next.
+		run.resync()
+		run.rest(horizon)
+		if run.failure != nil {
+			return
+		}
+	}
 	run.watch.converged()
 	if run.failure != nil {
 		return
 	}
 	written := run.writes
-	for _, i := range run.leader.informers {
-		i.resync()
-	}
-	run.note("everything is looked at once more")
+	run.resync()
 	run.rest(time.Minute)
 	if run.writes != written {
 		run.fail("no writes at rest", "%d requests were sent although nothing had changed", run.writes-written)
+	}
+}
+
+// resync has the leader look at everything once more.
+func (run *Run) resync() {
+	run.note("everything is looked at once more")
+	for _, i := range run.leader.informers {
+		i.resync()
 	}
 }
 

@@ -26,6 +26,7 @@ type watcher struct {
 	overlapped bool
 	claims     map[types.UID]*claimRecord
 	pods       map[types.UID]bool   // were ever a Sandbox's
+	owners     map[types.UID]bool   // Sandboxes that ever had a pod
 	stamps     map[types.UID]string // of another controller, by Sandbox
 	limits     map[types.UID]int    // how many members each pool was ever allowed
 	pools      map[string][]client.Object
@@ -40,7 +41,7 @@ type claimRecord struct {
 
 func (w *watcher) begin(run *Run) {
 	*w = watcher{
-		run: run, claims: map[types.UID]*claimRecord{}, pods: map[types.UID]bool{}, stamps: map[types.UID]string{},
+		run: run, claims: map[types.UID]*claimRecord{}, pods: map[types.UID]bool{}, owners: map[types.UID]bool{}, stamps: map[types.UID]string{},
 		limits: map[types.UID]int{}, pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
 	}
 }
@@ -107,7 +108,7 @@ func (w *watcher) podChanged(before, after *corev1.Pod) {
 	if owner == "" {
 		return
 	}
-	w.pods[after.UID] = true
+	w.pods[after.UID], w.owners[owner] = true, true
 	if after.DeletionTimestamp != nil {
 		return
 	}
@@ -132,6 +133,9 @@ func (w *watcher) sandboxChanged(before, after *agents.Sandbox) {
 	}
 	if after == nil {
 		return
+	}
+	if run.writer != nil && apimeta.IsStatusConditionTrue(after.Status.Conditions, agents.ConditionReady) && !w.owners[after.UID] {
+		run.fail("only its own pod makes a Sandbox Ready", "%s calls Sandbox %s Ready, which never had a pod", run.writer, after.Name)
 	}
 	owner := control.ControllerUID(after)
 	if record := w.claims[owner]; record != nil && !record.mine[after.UID] {
