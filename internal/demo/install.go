@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -157,6 +158,9 @@ func (d *demo) why(ctx context.Context) string {
 	said := ""
 	for i := range pods.Items {
 		pod := &pods.Items[i]
+		if isReady(pod) {
+			continue // one of a former version, which runs on until the next one does
+		}
 		said += fmt.Sprintf("\npod %s is %s", pod.Name, pod.Status.Phase)
 		for _, container := range pod.Status.ContainerStatuses {
 			if waits := container.State.Waiting; waits != nil {
@@ -168,6 +172,12 @@ func (d *demo) why(ctx context.Context) string {
 		}
 	}
 	return said
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	})
 }
 
 func (d *demo) log(ctx context.Context, pod string) string {
