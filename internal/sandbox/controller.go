@@ -142,8 +142,13 @@ func (p *pass) take(done step, err error) error {
 	}
 	if consistent.Again(err) {
 		// The view finds out what became of the write. Once: a server that does not
-		// answer is not asked over and over.
+		// answer is not asked over and over. That it fails to create what the Sandbox
+		// lacks, as it does while a webhook is down, is worth a status.
 		name := fmt.Sprintf("%T", done)
+		if p.undecided == name && isCreate(done) && apierrors.IsInternalError(err) {
+			p.refusals = append(p.refusals, refusal{subject: done.about(), err: err})
+			return nil
+		}
 		if p.undecided == name {
 			return err
 		}
@@ -157,6 +162,16 @@ func (p *pass) take(done step, err error) error {
 	}
 	p.refusals = append(p.refusals, refusal{subject: about, err: err, final: isFinal(err)})
 	return nil
+}
+
+// isCreate reports whether a step makes what the Sandbox lacks.
+func isCreate(s step) bool {
+	switch s.(type) {
+	case createVolumeClaims, createPod, createService:
+		return true
+	default:
+		return false
+	}
 }
 
 // isFinal reports whether the server will refuse the same write again whatever else
