@@ -42,7 +42,7 @@ func (d *demo) pulled(ctx context.Context, giveUp context.CancelCauseFunc) error
 	for i := range pods.Items {
 		if lacksImage(&pods.Items[i]) {
 			former.Insert(pods.Items[i].UID)
-			if err := d.client.Delete(ctx, &pods.Items[i]); client.IgnoreNotFound(err) != nil {
+			if err := client.IgnoreNotFound(d.client.Delete(ctx, &pods.Items[i])); err != nil {
 				return fmt.Errorf("delete pod %s, which has no image: %w", pods.Items[i].Name, err)
 			}
 		}
