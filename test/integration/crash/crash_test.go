@@ -75,23 +75,22 @@ func TestAStandbyTakesOverFromALeaderThatIsKilled(t *testing.T) {
 	leading := s.start(flags...)
 	seen.until(func() string { return seen.unsettled(0, pool.UID, replicas) })
 
+	first := s.leader()
 	begin := seen.count()
-	made := func() {}
-	for n, moment := range moments(t, kills, 2*claims) {
-		holder := s.holder()
+	made := s.burst(pool.Name, claims)
+	for _, moment := range moments(t, kills, 2*claims) {
 		standby := s.start(flags...)
-		if n == 0 {
-			made = s.burst(pool.Name, claims)
-		}
 		seen.reach(begin + moment)
 		leading.kill()
 		t.Logf("killed at step %d, with %d of the claims bound", seen.count()-begin, seen.countBound())
-		s.succeeded(holder)
 		leading = standby
 	}
 	made()
 	seen.until(func() string { return seen.unsettled(claims, pool.UID, replicas) })
 	seen.report()
+	if last := s.leader(); last == first {
+		t.Errorf("the first leader %s still leads", first)
+	}
 }
 
 // count is the number of steps taken so far.
@@ -108,39 +107,25 @@ func (h *history) countBound() int {
 	return len(h.boundTo)
 }
 
-// holder is who leads.
-func (s *stage) holder() string {
+// leader waits until somebody leads, and returns who.
+func (s *stage) leader() string {
 	s.Helper()
-	found, err := s.leases().Get(s.Context(), leader.LeaseName, metav1.GetOptions{})
+	c, err := coordinationclient.NewForConfig(clustertest.RESTConfig(s.T, cluster, "test"))
 	s.must(err)
-	if holderOf(found) == "" {
-		s.Fatal("nobody leads")
-	}
-	return holderOf(found)
-}
-
-// succeeded waits until another leads.
-func (s *stage) succeeded(former string) {
-	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), limit)
 	defer cancel()
-	watcher, err := s.leases().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + leader.LeaseName})
+	watcher, err := c.Leases(deploy.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + leader.LeaseName})
 	s.must(err)
 	defer watcher.Stop()
 	for event := range watcher.ResultChan() {
 		lease, ok := event.Object.(*coordinationv1.Lease)
-		if ok && holderOf(lease) != "" && holderOf(lease) != former {
-			return
+		if !ok {
+			continue
+		}
+		if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" {
+			return holder
 		}
 	}
-	s.Fatal("nobody else leads")
-}
-
-func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
-
-func (s *stage) leases() coordinationclient.LeaseInterface {
-	s.Helper()
-	c, err := coordinationclient.NewForConfig(clustertest.RESTConfig(s.T, cluster, "test"))
-	s.must(err)
-	return c.Leases(deploy.Namespace)
+	s.Fatal("nobody leads")
+	return ""
 }

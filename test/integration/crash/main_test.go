@@ -112,52 +112,75 @@ func impersonate(user *clientcmdapi.AuthInfo) {
 	user.ImpersonateGroups = []string{"system:serviceaccounts", "system:authenticated"}
 }
 
-// replica is one process of the controllers' program.
+// replica runs the controllers' program as a Deployment does: when it ends because it
+// lost the lead, which on a busy machine happens, it is started again.
 type replica struct {
-	stage   *stage
+	stage *stage
+	flags []string
+	log   bytes.Buffer // written while a process runs
+	ended chan struct{}
+
+	mu      sync.Mutex
 	command *exec.Cmd
-	log     bytes.Buffer
-	ended   chan struct{}
 	killed  bool
 }
 
 // start starts a replica, which is killed at the end of the test at the latest.
 func (s *stage) start(flags ...string) *replica {
 	s.Helper()
-	r := &replica{stage: s, ended: make(chan struct{})}
-	r.command = exec.Command(program, append([]string{
+	r := &replica{stage: s, ended: make(chan struct{}), flags: append([]string{
 		"--extensions", "--kubeconfig=" + s.kubeconfig,
 		"--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0",
-	}, flags...)...)
-	r.command.Stdout, r.command.Stderr = &r.log, &r.log
-	r.command.SysProcAttr = endWithTest()
-	s.must(r.command.Start())
-	go func() {
-		_ = r.command.Wait()
-		close(r.ended)
-	}()
+	}, flags...)}
+	s.must(r.run())
+	go r.supervise()
 	s.Cleanup(r.kill)
 	return r
+}
+
+func (r *replica) run() error {
+	r.command = exec.Command(program, r.flags...)
+	r.command.Stdout, r.command.Stderr = &r.log, &r.log
+	r.command.SysProcAttr = endWithTest()
+	return r.command.Start()
+}
+
+func (r *replica) supervise() {
+	defer close(r.ended)
+	for again := true; again; {
+		_ = r.command.Wait()
+		again = r.again()
+	}
+}
+
+// again starts the program again if it lost the lead.
+func (r *replica) again() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.killed:
+		return false
+	case !bytes.HasSuffix(r.log.Bytes(), []byte("leader election lost\n")):
+		r.stage.Errorf("the controllers ended by themselves:\n%s", tail(r.log.Bytes()))
+		return false
+	}
+	if err := r.run(); err != nil {
+		r.stage.Error(err)
+		return false
+	}
+	return true
 }
 
 // kill ends the replica as if its machine had lost power.
 func (r *replica) kill() {
 	r.stage.Helper()
-	if r.killed {
-		return
-	}
+	r.mu.Lock()
+	first := !r.killed
 	r.killed = true
-	select {
-	case <-r.ended:
-		r.stage.Errorf("the controllers ended by themselves:\n%s", tail(r.log.Bytes()))
-		return
-	default:
-	}
-	if err := r.command.Process.Kill(); err != nil {
-		r.stage.Error(err)
-	}
+	_ = r.command.Process.Kill() // an error says that it ended
+	r.mu.Unlock()
 	<-r.ended
-	if r.stage.Failed() {
+	if first && r.stage.Failed() {
 		r.stage.Logf("the controllers' log:\n%s", tail(r.log.Bytes()))
 	}
 }
