@@ -153,6 +153,11 @@ func (i *informer) bookmark() {
 // relist replaces the store by what there is, as after a broken watch. Handlers are
 // told of the difference; what came and went in between they never learn.
 func (i *informer) relist() {
+	for _, event := range i.events()[i.next:] {
+		if item := i.items[client.ObjectKeyFromObject(event.Object)]; event.Deleted && (item == nil || item.GetUID() != event.Object.GetUID()) {
+			i.replica.run.watch.gap = true
+		}
+	}
 	now := map[types.NamespacedName]client.Object{}
 	for _, obj := range i.server.List(i.resource) {
 		now[client.ObjectKeyFromObject(obj)] = i.slim(obj)

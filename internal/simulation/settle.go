@@ -35,9 +35,10 @@ func (run *Run) settle() {
 	if run.failure != nil {
 		return
 	}
-	if run.watch.overlapped {
-		// A status that a former leader wrote looks like an echo of the present one's. It
-		// is repaired when the object is looked at next.
+	if run.watch.overlapped || run.watch.gap {
+		// Two things are repaired only when the object is looked at next: a status that a
+		// former leader wrote, which looks like an echo of the present one's; and the loss
+		// of what came and went in a gap of a watch.
 		run.resync()
 		run.rest(horizon)
 		if run.failure != nil {

@@ -24,14 +24,16 @@ type watcher struct {
 	// overlapped: somebody who does not lead has written, or leads without having seen
 	// what was written before. What needs a single writer is then repaired, not kept.
 	overlapped bool
-	claims     map[types.UID]*claimRecord
-	pods       map[types.UID]bool   // were ever a Sandbox's
-	owners     map[types.UID]bool   // Sandboxes that ever had a pod
-	stamps     map[types.UID]string // of another controller, by Sandbox
-	limits     map[types.UID]int    // how many members each pool was ever allowed
-	pools      map[string][]client.Object
-	templates  map[string][]client.Object // every state, by name; nil is absence
-	since      map[string][]uint64        // since which version, by resource and name
+	// gap: something came and went while a watch was broken, and no event tells of it.
+	gap       bool
+	claims    map[types.UID]*claimRecord
+	pods      map[types.UID]bool   // were ever a Sandbox's
+	owners    map[types.UID]bool   // Sandboxes that ever had a pod
+	stamps    map[types.UID]string // of another controller, by Sandbox
+	limits    map[types.UID]int    // how many members each pool was ever allowed
+	pools     map[string][]client.Object
+	templates map[string][]client.Object // every state, by name; nil is absence
+	since     map[string][]uint64        // since which version, by resource and name
 }
 
 type claimRecord struct {
