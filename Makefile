@@ -67,7 +67,7 @@ verify:
 .PHONY: test
 test: ## Run all tests: units, against a real API server, and with real pods where this machine can run them
 	@go run ./hack/cluster build
-	KUBE_CACHE_MUTATION_DETECTOR=true $(call tool,gotestsum) --format standard-quiet --hide-summary output \
+	KUBE_CACHE_MUTATION_DETECTOR=true $(call tool,gotestsum) --format standard-quiet \
 		-- -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
 
 .PHONY: test-fast

@@ -96,7 +96,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		case retry:
 			return reconcile.Result{}, end.err
 		}
-		if err := learnt.take(next, r.apply(ctx, seen, next, &learnt)); err != nil {
+		err = r.apply(ctx, seen, next, &learnt)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return reconcile.Result{}, nil // the Sandbox goes with its namespace
+		}
+		if err := learnt.take(next, err); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
