@@ -4,6 +4,7 @@ package template
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 
@@ -52,6 +53,10 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return r.observeLeftOver(ctx, seen)
 }
 
+// errUndecided makes a pass be repeated with backoff: nothing announces that a create
+// is given up whose outcome nobody asks for any more.
+var errUndecided = errors.New("a Sandbox of the template may still come into being")
+
 // observeLeftOver finds out whether a policy has outlived its template and the last
 // Sandbox made from it. The template is asked for last: whoever makes a Sandbox from
 // a template that came back touches the policy first, and its delete then fails.
@@ -61,9 +66,12 @@ func (r *Reconciler) observeLeftOver(ctx context.Context, seen observed) (observ
 	if err != nil {
 		return seen, err
 	}
-	seen.InUse = len(sandboxes) > 0 || len(r.views.Sandboxes.Undecided(kinds.ByTemplate, value)) > 0
+	seen.InUse = len(sandboxes) > 0
 	if seen.InUse {
 		return seen, nil
+	}
+	if len(r.views.Sandboxes.Undecided(kinds.ByTemplate, value)) > 0 {
+		return seen, errUndecided
 	}
 	t, ok, err := r.views.Templates.Live(ctx, seen.Key)
 	if err != nil {
