@@ -5,6 +5,7 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -103,14 +104,18 @@ func established(ctx context.Context, client dynamic.Interface, name string) err
 		if err != nil {
 			return false, err
 		}
-		conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
-		for _, c := range conditions {
-			condition, _ := c.(map[string]any)
-			if condition["type"] == "Established" && condition["status"] == "True" {
-				return true, nil
-			}
-		}
-		return false, err
+		return isEstablished(crd), nil
+	})
+}
+
+// isEstablished reports whether a definition says that it is served. One that was just
+// created has no conditions, or null ones.
+func isEstablished(crd *unstructured.Unstructured) bool {
+	conditions, _, err := unstructured.NestedFieldNoCopy(crd.Object, "status", "conditions")
+	list, _ := conditions.([]any)
+	return err == nil && slices.ContainsFunc(list, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Established" && condition["status"] == "True"
 	})
 }
 
