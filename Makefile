@@ -54,7 +54,7 @@ generate: ## Make what is derived from the Go types in api/, and the joined mani
 
 .PHONY: lint
 lint: verify ## Check the code with golangci-lint, and that "make generate" changes nothing
-	$(call tool,golangci-lint) run
+	$(call tool,golangci-lint) run --allow-parallel-runners
 
 .PHONY: verify
 verify:
