@@ -74,7 +74,7 @@ func (w *watcher) sandboxAtRest(s *agents.Sandbox) {
 	}
 	service := asForeign(w, "services", s.Name)
 	healthy := want == 1 && isReady(pods[0]) && !service
-	if is := ready.Status == metav1.ConditionTrue; is != healthy && !(service && is) {
+	if is := ready.Status == metav1.ConditionTrue; is != healthy && (!service || !is) {
 		w.run.fail("a Sandbox says how it is", "Sandbox %s: Ready is %s (%s: %s), want %v", s.Name, ready.Status, ready.Reason, ready.Message, healthy)
 	}
 }
@@ -99,7 +99,8 @@ func (w *watcher) claimAtRest(c *extensions.SandboxClaim) {
 		}
 	}
 	fail := func(what string) {
-		run.fail("a claim is bound or says why not", "claim %s: %s (%s: %s; bound to %q, controls %d)", c.Name, what, ready.Reason, ready.Message, c.Status.Sandbox.Name, len(mine))
+		run.fail("a claim is bound or says why not", "claim %s: %s (%s: %s; bound to %q, controls %d)", c.Name, what,
+			ready.Reason, ready.Message, c.Status.Sandbox.Name, len(mine))
 	}
 	switch {
 	case len(mine) > 1:

@@ -4,7 +4,6 @@ package simulation
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -109,5 +108,5 @@ func setReady(run *Run, pod *corev1.Pod, ready bool) {
 	if ready {
 		status = corev1.ConditionTrue
 	}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.Time(run.server.seconds(0))}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: run.server.seconds(0)}}
 }

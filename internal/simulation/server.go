@@ -248,7 +248,8 @@ func (s *Server) Delete(resource string, key types.NamespacedName, condition con
 		return nil, false, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("UID in precondition: %s, UID in object meta: %s", condition.UID, old.GetUID()))
 	}
 	if condition.ResourceVersion != "" && condition.ResourceVersion != old.GetResourceVersion() {
-		return nil, false, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", condition.ResourceVersion, old.GetResourceVersion()))
+		return nil, false, apierrors.NewConflict(t.resource, key.Name,
+			fmt.Errorf("ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", condition.ResourceVersion, old.GetResourceVersion()))
 	}
 	obj := clone(old)
 	if condition.Foreground && !slices.Contains(obj.GetFinalizers(), foregroundFinalizer) {

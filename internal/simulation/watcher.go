@@ -236,7 +236,8 @@ func (w *watcher) adopted(claim *claimRecord, before, after *agents.Sandbox) {
 			}
 		}
 	}
-	run.fail("no claim gets an older blueprint under Recreate", "%s adopted Sandbox %s, which was of an older blueprint before the claim was created", run.writer, after.Name)
+	run.fail("no claim gets an older blueprint under Recreate",
+		"%s adopted Sandbox %s, which was of an older blueprint before the claim was created", run.writer, after.Name)
 }
 
 func (w *watcher) claimChanged(before, after *extensions.SandboxClaim) {
@@ -275,12 +276,12 @@ func (w *watcher) notFound(record *claimRecord, before, after *extensions.Sandbo
 		return
 	}
 	gone := func(obj client.Object) bool { return obj == nil }
-	switch {
-	case is == extensions.ReasonWarmPoolNotFound:
+	switch is {
+	case extensions.ReasonWarmPoolNotFound:
 		if !slices.ContainsFunc(w.statesSince(w.pools, "sandboxwarmpools", after.PoolName(), record.created), gone) {
 			w.run.fail("absence is proved", "claim %s says that its pool does not exist, which it always did", after.Name)
 		}
-	case is == extensions.ReasonTemplateNotFound:
+	case extensions.ReasonTemplateNotFound:
 		names := []string{after.TemplateName()}
 		for _, state := range w.statesSince(w.pools, "sandboxwarmpools", after.PoolName(), record.created) {
 			if pool := asPool(state); pool != nil {

@@ -43,7 +43,7 @@ func TestBerthOnRealPods(t *testing.T) {
 			t.Fatalf("the demo: %v\n%s", err, out.String())
 		}
 		hello := regexp.MustCompile(`(?m)^  Hello from (\S+):`).FindStringSubmatch(out.String())
-		if hello == nil || !strings.Contains(out.String(), "sandbox "+hello[1]+", which waited in the pool") {
+		if len(hello) != 2 || !strings.Contains(out.String(), "sandbox "+hello[1]+", which waited in the pool") {
 			t.Errorf("the command did not run in the pod of the claimed Sandbox:\n%s", out.String())
 		}
 	}
