@@ -46,6 +46,9 @@ func TestBerthOnRealPods(t *testing.T) {
 		if len(hello) != 2 || !strings.Contains(out.String(), "sandbox "+hello[1]+", which waited in the pool") {
 			t.Errorf("the command did not run in the pod of the claimed Sandbox:\n%s", out.String())
 		}
+		if warm := strings.Count(out.String(), "which waited in the pool"); warm != 2 || !strings.Contains(out.String(), "3/3 ready") {
+			t.Errorf("%d of 2 claims were served from a full pool:\n%s", warm, out.String())
+		}
 	}
 
 	c, err := client.NewWithWatch(clustertest.RESTConfig(t, cluster, "test"), client.Options{Scheme: manager.Scheme()})
