@@ -44,7 +44,11 @@ func TestMain(m *testing.M) {
 	os.Exit(clustertest.Main(m, &cluster, clustertest.WithAudit(), clustertest.WithScheduler()))
 }
 
-var setUp sync.Once
+// setUp installs Berth once; installed is whether that went well.
+var (
+	setUp     sync.Once
+	installed bool
+)
 
 // world is one test's namespace, with all controllers running.
 type world struct {
@@ -106,7 +110,11 @@ func newWorld(t *testing.T) *world {
 		if err := cluster.FakeNodes(context.Background(), 3); err != nil {
 			t.Fatal(err)
 		}
+		installed = true
 	})
+	if !installed {
+		t.Fatal("Berth is not installed: see the first test's failure")
+	}
 	c, err := client.NewWithWatch(clustertest.RESTConfig(t, cluster, "test"), client.Options{Scheme: manager.Scheme()})
 	if err != nil {
 		t.Fatal(err)
