@@ -242,7 +242,10 @@ func TestWorkDoesNotGrowWithTheNamespace(t *testing.T) {
 	if small["list sandboxes"] != 0 || large["list sandboxes"] != 0 {
 		t.Errorf("a claim made lists: %v, %v", small, large)
 	}
-	if fmt.Sprint(small) != fmt.Sprint(large) {
-		t.Errorf("a claim costs %v among 200 Sandboxes and %v among 2,000", small, large)
+	// A conflict with another writer costs a second try, whatever the size.
+	for request, n := range large {
+		if n > small[request]+2 {
+			t.Errorf("a claim costs %v among 200 Sandboxes and %v among 2,000", small, large)
+		}
 	}
 }

@@ -331,21 +331,33 @@ func (w *world) changes(list client.ObjectList, what string) func(yield func(wat
 		w.Helper()
 		timeout := time.NewTimer(limit)
 		defer timeout.Stop()
-		watcher, err := w.Watch(w.Context(), list, client.InNamespace(w.namespace))
-		w.must(err)
-		defer watcher.Stop()
 		for {
-			select {
-			case event, ok := <-watcher.ResultChan():
-				if !ok || event.Type == watch.Error {
-					w.Fatalf("the watch ended while waiting for %s: %v", what, event.Object)
-				}
-				if !yield(event) {
-					return
-				}
-			case <-timeout.C:
-				w.Fatalf("waited too long for %s", what)
+			watcher, err := w.Watch(w.Context(), list, client.InNamespace(w.namespace))
+			w.must(err)
+			again := w.yieldFrom(watcher, timeout.C, what, yield)
+			watcher.Stop()
+			if !again {
+				return
 			}
+		}
+	}
+}
+
+// yieldFrom yields what a watch brings, and reports whether it ended before it was done
+// with: a server may end a watch at any time.
+func (w *world) yieldFrom(watcher watch.Interface, timeout <-chan time.Time, what string, yield func(watch.Event) bool) bool {
+	w.Helper()
+	for {
+		select {
+		case event, ok := <-watcher.ResultChan():
+			if !ok || event.Type == watch.Error {
+				return true
+			}
+			if !yield(event) {
+				return false
+			}
+		case <-timeout:
+			w.Fatalf("waited too long for %s", what)
 		}
 	}
 }
