@@ -161,25 +161,3 @@ func merged[T client.Object](base T, body []byte) T {
 func newLike[T client.Object](obj T) T {
 	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(T)
 }
-
-// Diff returns the merge patch that turns from into to, and whether they differ.
-// It is for the parts of an object that a controller owns whole, such as a status.
-func Diff(from, to any) (Patch, bool, error) {
-	before, err := json.Marshal(from)
-	if err != nil {
-		return nil, false, err
-	}
-	after, err := json.Marshal(to)
-	if err != nil {
-		return nil, false, err
-	}
-	body, err := jsonpatch.CreateMergePatch(before, after)
-	if err != nil {
-		return nil, false, err
-	}
-	var p Patch
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, false, err
-	}
-	return p, len(p) > 0, nil
-}

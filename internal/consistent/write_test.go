@@ -2,11 +2,7 @@
 
 package consistent
 
-import (
-	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-)
+import "testing"
 
 func TestPatchesCarryWhatTheyWereDecidedOn(t *testing.T) {
 	base := seenPod("a", "one", "u1", 5)
@@ -44,20 +40,5 @@ func TestMergedIsWhatTheServerWouldMake(t *testing.T) {
 	}
 	if got := merged(base, []byte(`{"spec":"none"}`)); got != base {
 		t.Errorf("a patch that fits no pod gives %v", got)
-	}
-}
-
-func TestDiffIsTheLeastMergePatch(t *testing.T) {
-	from := corev1.PodStatus{Phase: corev1.PodPending, Message: "m", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}}
-	if p, differ, err := Diff(from, from); differ || err != nil {
-		t.Errorf("equal values differ: %v (%v)", p, err)
-	}
-	to := corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: from.PodIPs}
-	p, differ, err := Diff(from, to)
-	if err != nil || !differ || len(p) != 2 || p["phase"] != "Running" {
-		t.Errorf("got %v (%v)", p, err)
-	}
-	if message, set := p["message"]; !set || message != nil {
-		t.Errorf("a value that was removed is not removed by %v", p)
 	}
 }
