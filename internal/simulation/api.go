@@ -38,9 +38,8 @@ func (a *api[T]) Get(_ context.Context, key types.NamespacedName) (T, error) {
 
 // Create implements consistent.API.
 func (a *api[T]) Create(_ context.Context, obj T) (T, error) {
-	given := clone(obj)
 	reply, err := a.send(call{"create", a.kind.Resource, client.ObjectKeyFromObject(obj)}, func() (client.Object, error) {
-		return a.replica.run.server.Create(a.kind.Resource, given)
+		return a.replica.run.server.Create(a.kind.Resource, obj)
 	})
 	return reply, a.replica.run.mutatedError(err)
 }

@@ -133,7 +133,7 @@ func (i *informer) deliver(n int) {
 			}
 			continue
 		}
-		after := i.slim(clone(event.Object))
+		after := i.slim(shallow(event.Object))
 		if before != nil && before.GetUID() != after.GetUID() {
 			// The deletion is an event of its own, which came first.
 			panic("an object took another's place without an event")

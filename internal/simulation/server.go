@@ -3,13 +3,12 @@
 package simulation
 
 import (
-	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,7 +41,8 @@ type Server struct {
 	tables  map[string]*table
 	order   []string
 	// uids are those of the objects that exist.
-	uids map[types.UID]bool
+	uids   map[types.UID]bool
+	merger merger
 	// Admit may refuse or change an object about to be stored. old is nil on create.
 	Admit func(resource string, old, obj client.Object) error
 	// Changed is called after each change.
@@ -63,7 +63,7 @@ type table struct {
 
 // NewServer returns an empty server.
 func NewServer(clock *Clock) *Server {
-	return &Server{clock: clock, tables: map[string]*table{}, uids: map[types.UID]bool{}, version: 1}
+	return &Server{clock: clock, tables: map[string]*table{}, uids: map[types.UID]bool{}, version: 1, merger: merger{fields: map[reflect.Type]map[string][]int{}}}
 }
 
 // Serve makes the server know a resource.
@@ -77,21 +77,22 @@ func (s *Server) next() string {
 	return strconv.FormatUint(s.version, 10)
 }
 
-// Get returns a copy of an object.
+// Get returns an object, of which the caller may modify the fields but not what they
+// refer to: everybody shares that, the server included.
 func (s *Server) Get(resource string, key types.NamespacedName) (client.Object, error) {
 	t := s.tables[resource]
 	obj, ok := t.objects[key]
 	if !ok {
 		return nil, apierrors.NewNotFound(t.resource, key.Name)
 	}
-	return clone(obj), nil
+	return shallow(obj), nil
 }
 
-// List returns copies of all objects of a resource, ordered by name.
+// List returns all objects of a resource, ordered by name, as Get does.
 func (s *Server) List(resource string) []client.Object {
 	all := s.peek(resource)
 	for i, obj := range all {
-		all[i] = clone(obj)
+		all[i] = shallow(obj)
 	}
 	return all
 }
@@ -140,7 +141,7 @@ func (s *Server) Patch(resource string, key types.NamespacedName, subresource st
 	if !ok {
 		return nil, apierrors.NewNotFound(t.resource, key.Name)
 	}
-	obj, err := s.merged(t, old, body)
+	obj, err := s.merged(old, body)
 	if err != nil {
 		return nil, err
 	}
@@ -151,24 +152,21 @@ func (s *Server) Patch(resource string, key types.NamespacedName, subresource st
 		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("the object has been modified"))
 	}
 	if subresource == "status" {
-		next := clone(old)
+		next := shallow(old)
 		copyField(next, obj, "Status")
 		return s.store(t, old, next), nil
 	}
 	return s.update(t, old, obj)
 }
 
-func (s *Server) merged(t *table, old client.Object, body []byte) (client.Object, error) {
-	before, err := json.Marshal(old)
-	if err != nil {
-		return nil, err
+// merged is old with a merge patch, of which it shares what the patch leaves alone.
+func (s *Server) merged(old client.Object, body []byte) (client.Object, error) {
+	patch := trimmedJSON(body)
+	if len(patch) == 0 || patch[0] != '{' {
+		return nil, apierrors.NewBadRequest("a patch is an object")
 	}
-	after, err := jsonpatch.MergePatch(before, body)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	obj := t.create()
-	if err := json.Unmarshal(after, obj); err != nil {
+	obj := shallow(old)
+	if err := s.merger.merge(reflect.ValueOf(obj).Elem(), patch); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return obj, nil
@@ -181,7 +179,7 @@ func (s *Server) update(t *table, old, obj client.Object) (client.Object, error)
 	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
 	if t.status {
-		copyField(obj, clone(old), "Status")
+		copyField(obj, old, "Status")
 	}
 	if s.Admit != nil {
 		if err := s.Admit(t.resource.Resource, old, obj); err != nil {
@@ -199,19 +197,18 @@ func (s *Server) update(t *table, old, obj client.Object) (client.Object, error)
 func (s *Server) store(t *table, old, obj client.Object) client.Object {
 	key := client.ObjectKeyFromObject(obj)
 	if old != nil && equality.Semantic.DeepEqual(old, obj) {
-		return clone(obj)
+		return shallow(old)
 	}
 	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && isImmediate(obj) {
 		return s.remove(t, key, obj)
 	}
 	obj.SetResourceVersion(s.next())
-	kept := clone(obj)
-	t.objects[key] = kept
-	t.events = append(t.events, Event{Object: clone(kept), Version: s.version})
+	t.objects[key] = obj
+	t.events = append(t.events, Event{Object: obj, Version: s.version})
 	if s.Changed != nil {
-		s.Changed(t.resource.Resource, old, kept)
+		s.Changed(t.resource.Resource, old, obj)
 	}
-	return obj
+	return shallow(obj)
 }
 
 // isImmediate reports whether an object in deletion waits for nothing but finalizers.
@@ -227,7 +224,7 @@ func (s *Server) remove(t *table, key types.NamespacedName, last client.Object) 
 	if at, ok := slices.BinarySearchFunc(t.names, key, compareKeys); ok {
 		t.names = slices.Delete(t.names, at, at+1)
 	}
-	last = clone(last)
+	last = shallow(last)
 	last.SetResourceVersion(s.next())
 	t.events = append(t.events, Event{Object: last, Deleted: true, Version: s.version})
 	if s.Changed != nil {
@@ -251,9 +248,9 @@ func (s *Server) Delete(resource string, key types.NamespacedName, condition con
 		return nil, false, apierrors.NewConflict(t.resource, key.Name,
 			fmt.Errorf("ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", condition.ResourceVersion, old.GetResourceVersion()))
 	}
-	obj := clone(old)
+	obj := shallow(old)
 	if condition.Foreground && !slices.Contains(obj.GetFinalizers(), foregroundFinalizer) {
-		obj.SetFinalizers(append(obj.GetFinalizers(), foregroundFinalizer))
+		obj.SetFinalizers(append(slices.Clone(obj.GetFinalizers()), foregroundFinalizer))
 	}
 	if obj.GetDeletionTimestamp() == nil {
 		grace := graceOf(old)
@@ -294,7 +291,7 @@ func (s *Server) Finish(resource string, key types.NamespacedName) {
 	if !ok {
 		return
 	}
-	obj := clone(old)
+	obj := shallow(old)
 	none := int64(0)
 	obj.SetDeletionGracePeriodSeconds(&none)
 	s.store(t, old, obj)
@@ -321,6 +318,14 @@ func (s *Server) EditStatus(resource string, key types.NamespacedName, edit func
 	obj := clone(old)
 	edit(obj)
 	s.store(t, old, obj)
+}
+
+// shallow is a copy that shares what the fields of obj refer to.
+func shallow[T client.Object](obj T) T {
+	from := reflect.ValueOf(obj)
+	to := reflect.New(from.Type().Elem())
+	to.Elem().Set(from.Elem())
+	return to.Interface().(T)
 }
 
 func clone(obj client.Object) client.Object { return obj.DeepCopyObject().(client.Object) }
