@@ -167,7 +167,7 @@ func (r *replica) wake(controller string, requests ...reconcile.Request) {
 func (r *replica) begin(c *running, n int) {
 	request := c.queue.take(n)
 	c.busy++
-	r.tasks = append(r.tasks, newTask(c.name, c.name+" "+request.Name, func() {
+	r.tasks = append(r.tasks, r.run.crew.newTask(c.name, c.name+" "+request.Name, func() {
 		result, err := c.Reconcile(quiet, request)
 		c.busy--
 		c.queue.done(request, result, err)
@@ -183,7 +183,7 @@ var quiet = logr.NewContext(context.Background(), logr.Discard())
 // sweep starts a sweep of the n-th view.
 func (r *replica) sweep(n int) {
 	sweep := r.sweeps[n]
-	r.tasks = append(r.tasks, newTask("sweep", "sweep", func() { _ = sweep(quiet) }))
+	r.tasks = append(r.tasks, r.run.crew.newTask("sweep", "sweep", func() { _ = sweep(quiet) }))
 }
 
 // resume lets the n-th task go on to its next stop.

@@ -66,6 +66,7 @@ type Run struct {
 	failure *Failure
 	step    int
 	actions []action
+	crew    crew
 }
 
 // line is a line of the trace, formatted when somebody reads it.
@@ -124,6 +125,7 @@ func (run *Run) end() {
 			t.kill()
 		}
 	}
+	run.crew.dismiss()
 }
 
 // note adds a line to the trace.
