@@ -77,7 +77,7 @@ func TestCanonicalFormDependsOnMeaningOnly(t *testing.T) {
 		"false is the default": {{HostNetwork: false}, {}},
 	}
 	for name, pair := range same {
-		if digest(canonical(pair[0])) != digest(canonical(pair[1])) {
+		if digest(canonicalJSON(&pair[0])) != digest(canonicalJSON(&pair[1])) {
 			t.Errorf("%s: the digests differ", name)
 		}
 	}
@@ -93,7 +93,7 @@ func TestCanonicalFormDependsOnMeaningOnly(t *testing.T) {
 		},
 	}
 	for name, pair := range different {
-		if digest(canonical(pair[0])) == digest(canonical(pair[1])) {
+		if digest(canonicalJSON(&pair[0])) == digest(canonicalJSON(&pair[1])) {
 			t.Errorf("%s: the digests are the same", name)
 		}
 	}

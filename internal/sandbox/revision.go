@@ -27,7 +27,7 @@ const halfLength = 16
 // apart without the template a pod was made from. Keys that are not the template's own
 // are left out: the system's, and those that a claim put there.
 func revision(s *agents.Sandbox) string {
-	return revisionAlgorithm + "-" + digest(canonical(s.Spec.PodTemplate.Spec)) + digest(ownMetadata(s))
+	return revisionAlgorithm + "-" + digest(canonicalJSON(&s.Spec.PodTemplate.Spec)) + digest(appendPlain(nil, ownMetadata(s)))
 }
 
 // comparableRevision reports whether a revision was computed as this build computes them.
@@ -39,13 +39,7 @@ func comparableRevision(rev string) bool {
 // specOf is the half of a comparable revision that stands for the spec.
 func specOf(rev string) string { return strings.TrimPrefix(rev, revisionAlgorithm+"-")[:halfLength] }
 
-func digest(value any) string {
-	text, err := json.Marshal(value)
-	if err != nil {
-		// The canonical form has maps, lists, strings, numbers, booleans and what the
-		// API's own types marshal to; none of them fails.
-		panic("a podTemplate has no JSON form: " + err.Error())
-	}
+func digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:halfLength]
 }
@@ -76,7 +70,11 @@ func without(all, theirs map[string]string) map[string]string {
 // nothing.
 func claimMetadata(s *agents.Sandbox) agents.PodMetadata {
 	var claims agents.PodMetadata
-	if err := json.Unmarshal([]byte(s.Annotations[agents.AnnotationClaimMetadata]), &claims); err != nil {
+	text := s.Annotations[agents.AnnotationClaimMetadata]
+	if text == "" {
+		return claims
+	}
+	if err := json.Unmarshal([]byte(text), &claims); err != nil {
 		return agents.PodMetadata{}
 	}
 	return claims

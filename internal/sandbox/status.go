@@ -31,7 +31,9 @@ func statusOf(seen observed, v verdicts, now time.Time) agents.SandboxStatus {
 		next.PodIPs, next.NodeName = podIPs(pod), pod.Spec.NodeName
 		next.CurrentRevision = v.pod.drift.current
 	}
-	next.UpdateRevision = revision(s)
+	if next.UpdateRevision = v.pod.drift.update; next.UpdateRevision == "" {
+		next.UpdateRevision = revision(s)
+	}
 	next.PodFailures = v.pod.failures
 	next.Service, next.ServiceFQDN = "", ""
 	if v.service.exists {
