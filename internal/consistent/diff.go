@@ -80,6 +80,10 @@ func addDifference(p map[string]any, name, options string, before, after reflect
 	if !absent && bytes.Equal(was, is) {
 		return nil
 	}
+	if is[0] == '[' {
+		p[name] = json.RawMessage(is)
+		return nil
+	}
 	var plain any
 	if err := json.Unmarshal(is, &plain); err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/internal/mergepatch"
 )
 
 // Options are what a View is made of. Every field but Indexes and Transform is
@@ -39,6 +41,7 @@ type View[T client.Object] struct {
 	clock     clock.PassiveClock
 	indexes   map[string]Index[T]
 	transform func(T) T
+	merger    mergepatch.Merger
 
 	mu       sync.Mutex
 	overlay  overlay[T]

@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -61,7 +59,7 @@ func (v *View[T]) patch(ctx context.Context, base T, p Patch, subresource string
 		return v.keep(patched, began), nil
 	}
 	if !refused(err) {
-		a.Intended = merged(base, body)
+		a.Intended = v.merged(base, body)
 	}
 	return base, v.failed(key, a, err)
 }
@@ -141,23 +139,10 @@ func conditional[T client.Object](base T, p Patch) ([]byte, error) {
 
 // merged is base as it is after the merge patch; base itself if the patch does not
 // fit its type, which no server would accept either.
-func merged[T client.Object](base T, body []byte) T {
-	before, err := json.Marshal(base)
+func (v *View[T]) merged(base T, body []byte) T {
+	next, _, err := v.merger.Apply(base, body)
 	if err != nil {
 		return base
 	}
-	after, err := jsonpatch.MergePatch(before, body)
-	if err != nil {
-		return base
-	}
-	next := newLike(base)
-	if err := json.Unmarshal(after, next); err != nil {
-		return base
-	}
-	return next
-}
-
-// newLike returns an empty object of obj's type.
-func newLike[T client.Object](obj T) T {
-	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(T)
+	return next.(T)
 }

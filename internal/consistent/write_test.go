@@ -2,7 +2,11 @@
 
 package consistent
 
-import "testing"
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 func TestPatchesCarryWhatTheyWereDecidedOn(t *testing.T) {
 	base := seenPod("a", "one", "u1", 5)
@@ -30,15 +34,16 @@ func TestPatchesCarryWhatTheyWereDecidedOn(t *testing.T) {
 }
 
 func TestMergedIsWhatTheServerWouldMake(t *testing.T) {
+	var v View[*corev1.Pod]
 	base := seenPod("a", "one", "u1", 5)
-	next := merged(base, []byte(`{"metadata":{"labels":{"owner":"two"}},"spec":{"nodeName":"n"}}`))
+	next := v.merged(base, []byte(`{"metadata":{"labels":{"owner":"two"}},"spec":{"nodeName":"n"}}`))
 	if next.Labels["owner"] != "two" || next.Spec.NodeName != "n" || next.UID != "u1" {
 		t.Errorf("got %v", next)
 	}
 	if base.Labels["owner"] != "one" {
 		t.Error("the base was modified")
 	}
-	if got := merged(base, []byte(`{"spec":"none"}`)); got != base {
+	if got := v.merged(base, []byte(`{"spec":"none"}`)); got != base {
 		t.Errorf("a patch that fits no pod gives %v", got)
 	}
 }

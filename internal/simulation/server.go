@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/mergepatch"
 )
 
 // foregroundFinalizer keeps an object that is deleted in the foreground until its
@@ -42,7 +42,7 @@ type Server struct {
 	order   []string
 	// uids are those of the objects that exist.
 	uids   map[types.UID]bool
-	merger merger
+	merger mergepatch.Merger
 	// Admit may refuse or change an object about to be stored. old is nil on create.
 	Admit func(resource string, old, obj client.Object) error
 	// Changed is called after each change.
@@ -63,7 +63,7 @@ type table struct {
 
 // NewServer returns an empty server.
 func NewServer(clock *Clock) *Server {
-	return &Server{clock: clock, tables: map[string]*table{}, uids: map[types.UID]bool{}, version: 1, merger: merger{fields: map[reflect.Type]map[string][]int{}}}
+	return &Server{clock: clock, tables: map[string]*table{}, uids: map[types.UID]bool{}, version: 1}
 }
 
 // Serve makes the server know a resource.
@@ -141,10 +141,11 @@ func (s *Server) Patch(resource string, key types.NamespacedName, subresource st
 	if !ok {
 		return nil, apierrors.NewNotFound(t.resource, key.Name)
 	}
-	obj, err := s.merged(old, body)
+	patched, _, err := s.merger.Apply(old, body)
 	if err != nil {
-		return nil, err
+		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	obj := patched.(client.Object)
 	if obj.GetUID() != old.GetUID() {
 		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("UID in precondition: %s, UID in object meta: %s", obj.GetUID(), old.GetUID()))
 	}
@@ -157,19 +158,6 @@ func (s *Server) Patch(resource string, key types.NamespacedName, subresource st
 		return s.store(t, old, next), nil
 	}
 	return s.update(t, old, obj)
-}
-
-// merged is old with a merge patch, of which it shares what the patch leaves alone.
-func (s *Server) merged(old client.Object, body []byte) (client.Object, error) {
-	patch := trimmedJSON(body)
-	if len(patch) == 0 || patch[0] != '{' {
-		return nil, apierrors.NewBadRequest("a patch is an object")
-	}
-	obj := shallow(old)
-	if err := s.merger.merge(reflect.ValueOf(obj).Elem(), patch); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	return obj, nil
 }
 
 // update stores a change of everything but the status.
@@ -186,7 +174,7 @@ func (s *Server) update(t *table, old, obj client.Object) (client.Object, error)
 			return nil, err
 		}
 	}
-	if !equality.Semantic.DeepEqual(specOf(old), specOf(obj)) {
+	if !sameSpec(old, obj) {
 		obj.SetGeneration(old.GetGeneration() + 1)
 	}
 	return s.store(t, old, obj), nil
@@ -196,7 +184,7 @@ func (s *Server) update(t *table, old, obj client.Object) (client.Object, error)
 // whose last finalizer is gone is removed.
 func (s *Server) store(t *table, old, obj client.Object) client.Object {
 	key := client.ObjectKeyFromObject(obj)
-	if old != nil && equality.Semantic.DeepEqual(old, obj) {
+	if old != nil && sameObject(old, obj) {
 		return shallow(old)
 	}
 	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && isImmediate(obj) {
