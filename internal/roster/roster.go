@@ -119,6 +119,28 @@ func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []t
 	}
 }
 
+// Adopted records that a member of the pool has become a claim's. If it was promised to
+// that claim this is Won, else the member is Absent. The watch may tell of an adoption
+// before the claim itself has its answer: were the promise withdrawn, the claim would
+// stand in the way of the others although it needs nothing any more.
+func (r *Roster) Adopted(poolKey types.NamespacedName, m Member, claim types.UID) []types.NamespacedName {
+	if r.won(claim, m.UID) {
+		return nil
+	}
+	return r.Update(poolKey, m, Absent)
+}
+
+func (r *Roster) won(claim, member types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, ok := r.waiting[claim]
+	if !ok || r.pools[w.pool].promised[claim].member.UID != member {
+		return false
+	}
+	r.settle(w)
+	return true
+}
+
 // Enter records that a claim waits for a member of the pool, so that its rank is
 // known before it is reconciled. A claim waits for one pool at a time. The claims to
 // wake are returned: it may have come before some that waited.
@@ -231,17 +253,20 @@ func (r *Roster) TakeRejected(poolKey types.NamespacedName, c Claim, looked map[
 func (r *Roster) Won(claim types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w, ok := r.waiting[claim]
-	if !ok {
-		return
+	if w, ok := r.waiting[claim]; ok {
+		r.settle(w)
 	}
+}
+
+// settle takes a claim off the roster together with the member it was promised.
+func (r *Roster) settle(w waiter) {
 	p := r.pools[w.pool]
 	defer r.prune(w.pool, p)
-	if given, ok := p.promised[claim]; ok {
+	if given, ok := p.promised[w.UID]; ok {
 		delete(p.taken, given.member.UID)
-		delete(p.promised, claim)
+		delete(p.promised, w.UID)
 	}
-	r.leave(claim)
+	r.leave(w.UID)
 }
 
 // Leave says that the claim waits no more: it is bound, gone, failed or in backoff.

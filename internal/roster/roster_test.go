@@ -190,6 +190,33 @@ func TestAnAdoptedMemberIsNobodyElses(t *testing.T) {
 	}
 }
 
+func TestAClaimWhoseAdoptionIsSeenBeforeItsAnswerWaitsForNothing(t *testing.T) {
+	r := New()
+	for n := range 2 {
+		r.Update(python, memberOf(n), Ready)
+		r.Enter(python, claimOf(n))
+	}
+	r.Take(python, claimOf(0))
+	if woken := r.Adopted(python, memberOf(0), "claim-0"); woken != nil {
+		t.Errorf("woke %v", woken)
+	}
+	if offer := r.Take(python, claimOf(1)); offer.Member == nil {
+		t.Errorf("offered %+v: a claim that is served stands before the one that is not", offer)
+	}
+}
+
+func TestAMemberThatAnotherClaimAdoptedIsWithdrawn(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	r.Take(python, claimOf(0))
+	if woken := r.Adopted(python, memberOf(0), "claim-1"); !cmp.Equal([]types.NamespacedName{key("claim-0")}, woken) {
+		t.Errorf("woke %v, want the claim that lost its member", woken)
+	}
+	if s := r.Standing(python); s != (Standing{Waiting: 1}) {
+		t.Errorf("the claim does not wait again: %+v", s)
+	}
+}
+
 func TestAPromisedMemberThatIsLostWakesItsClaimAtItsOldRank(t *testing.T) {
 	r := New()
 	r.Update(python, memberOf(0), Ready)
