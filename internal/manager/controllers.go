@@ -73,7 +73,7 @@ func (m *Manager) run(c control.Controller, workers int, connections *connection
 		return err
 	}
 	running, err := controller.New(name, m.manager, controller.Options{
-		Reconciler:              &passes{controller: c, checked: m.checked},
+		Reconciler:              &passes{controller: c, current: m.current},
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 	})
@@ -119,16 +119,16 @@ func (q *queues) wake(controller string, requests ...reconcile.Request) {
 }
 
 // passes runs a controller's passes on its own connection, and none before the views
-// can be trusted.
+// show what was there when this process began to lead.
 type passes struct {
 	controller control.Controller
-	checked    <-chan struct{}
+	current    <-chan struct{}
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (p *passes) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	select {
-	case <-p.checked:
+	case <-p.current:
 		return p.controller.Reconcile(onBehalfOf(ctx, p.controller.Name()), request)
 	case <-ctx.Done():
 		return reconcile.Result{}, ctx.Err()

@@ -90,6 +90,9 @@ type Manager struct {
 	registry prometheus.Registerer
 	queues   queues
 	checked  chan struct{} // closed once the views can be trusted
+	current  chan struct{} // closed once they show what was there when this process began to lead
+	versions versions
+	census   *census
 }
 
 // New returns a manager for the API server of config. It asks the server which kinds
@@ -139,7 +142,7 @@ func New(server *rest.Config, o Options) (*Manager, error) {
 		return nil, explained(err)
 	}
 	m := &Manager{
-		manager: inner, registry: o.Registry, checked: make(chan struct{}),
+		manager: inner, registry: o.Registry, checked: make(chan struct{}), current: make(chan struct{}), census: newCensus(),
 		queues: queues{byName: map[string]workqueue.TypedRateLimitingInterface[reconcile.Request]{}},
 	}
 	if err := m.build(server, o); err != nil {
@@ -168,6 +171,9 @@ func (m *Manager) build(server *rest.Config, o Options) error {
 	if err != nil {
 		return explained(err)
 	}
+	if m.versions, err = serverVersions(server); err != nil {
+		return err
+	}
 	for _, c := range o.Controllers {
 		environment := newEnvironment(shortNotes{m.manager.GetEventRecorder(c.Events)}, m.queues.wake)
 		if err := m.run(c.New(environment, views), c.Workers, connections); err != nil {
@@ -177,6 +183,7 @@ func (m *Manager) build(server *rest.Config, o Options) error {
 	return errors.Join(
 		m.manager.Add(always(m.check)),
 		m.manager.Add(always(m.sweep)),
+		m.manager.Add(ctrlmanager.RunnableFunc(m.catchUp)), // only where the controllers run
 		m.manager.AddHealthzCheck("ping", healthz.Ping),
 		m.manager.AddReadyzCheck("views", m.ready),
 	)
@@ -186,11 +193,12 @@ func (m *Manager) build(server *rest.Config, o Options) error {
 // something fails for good, such as the lead being lost. After an error the process
 // has to end.
 func (m *Manager) Start(ctx context.Context) error {
-	lag := lagCollector{m.stores}
-	if err := m.registry.Register(lag); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+	for _, metrics := range []prometheus.Collector{lagCollector{m.stores}, whileLeading{m.census, m.manager.Elected()}} {
+		if err := m.registry.Register(metrics); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+		defer m.registry.Unregister(metrics)
 	}
-	defer m.registry.Unregister(lag)
 	ended := make(chan error, 1)
 	go func() { ended <- m.manager.Start(ctx) }()
 	select {

@@ -105,16 +105,16 @@ func (s *sleeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	return reconcile.Result{}, nil
 }
 
-func TestNoPassRunsBeforeTheViewsAreTrusted(t *testing.T) {
-	checked := make(chan struct{})
+func TestNoPassRunsBeforeTheViewsAreCurrent(t *testing.T) {
+	current := make(chan struct{})
 	s := &sleeper{}
-	p := &passes{controller: s, checked: checked}
+	p := &passes{controller: s, current: current}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Reconcile(ctx, reconcile.Request{}); !errors.Is(err, context.Canceled) || s.passes.Load() != 0 {
 		t.Errorf("gave %v after %d passes", err, s.passes.Load())
 	}
-	close(checked)
+	close(current)
 	if _, err := p.Reconcile(t.Context(), reconcile.Request{}); err != nil || s.passes.Load() != 1 {
 		t.Errorf("gave %v after %d passes", err, s.passes.Load())
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -44,6 +45,8 @@ func Scheme() *runtime.Scheme {
 // store is one kind's informer and view, whatever its type.
 type store struct {
 	resource string
+	gvr      schema.GroupVersionResource
+	version  func() uint64 // how far the informer is
 	synced   func() bool
 	check    func() error
 	sweep    func(context.Context) error
@@ -83,6 +86,9 @@ func (m *Manager) buildViews(config *rest.Config, writes *http.Client, withExten
 		Pods:         view(b, kinds.Pods()),
 		Services:     view(b, kinds.Services()),
 		VolumeClaims: view(b, kinds.VolumeClaims()),
+	}
+	if b.err == nil {
+		b.err = m.census.watch(m.manager.GetCache())
 	}
 	if withExtensions {
 		views.Templates = view(b, kinds.Templates())
@@ -135,6 +141,8 @@ func newView[T client.Object](b *viewBuilder, kind kinds.Kind[T]) (consistent.Ki
 	})
 	b.manager.stores = append(b.manager.stores, store{
 		resource: kind.Resource,
+		gvr:      kind.GVK.GroupVersion().WithResource(kind.Resource),
+		version:  items.Version,
 		synced:   informer.HasSynced,
 		check:    func() error { return consistent.CheckVersion(items) },
 		sweep:    made.Sweep,
