@@ -32,7 +32,7 @@ var controllerFiles embed.FS
 // Controller gives the objects that the controller runs as, in the order to apply
 // them.
 func Controller() ([]*unstructured.Unstructured, error) {
-	return files("namespace.yaml", "rbac.yaml", "controller.yaml")
+	return files("namespace.yaml", "rbac.yaml", "priority.yaml", "controller.yaml")
 }
 
 // Rights gives the part of Controller that its ServiceAccount gets its rights from.

@@ -28,12 +28,18 @@ var resources = map[string]schema.GroupVersionResource{
 	"CustomResourceDefinition":       {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	"MutatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"},
 	"MutatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicybindings"},
+
+	"ValidatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+	"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 }
 
 // Install applies the custom resource definitions and the admission policies,
 // and returns when the server serves the ones and obeys the others, or when
 // the context ends. Installing again is harmless. On a server that has no
-// admission policies (before 1.36) it installs the definitions only.
+// admission policies of a kind (mutating ones before 1.36) it leaves those out.
+//
+// Whether the policies that refuse something are obeyed is not waited for: an
+// administrator is refused nothing.
 func Install(ctx context.Context, config *rest.Config) error {
 	if err := InstallCRDs(ctx, config); err != nil {
 		return err
@@ -46,13 +52,17 @@ func Install(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
+	mutating := true
 	for _, policy := range policies {
 		switch err := apply(ctx, client, policy); {
-		case apierrors.IsNotFound(err):
-			return nil // the server does not have the kind
+		case apierrors.IsNotFound(err): // the server does not have the kind
+			mutating = mutating && policy.GetKind() != "MutatingAdmissionPolicy"
 		case err != nil:
 			return err
 		}
+	}
+	if !mutating {
+		return nil
 	}
 	if err := obeyed(ctx, client); err != nil {
 		return fmt.Errorf("wait until the admission policies are obeyed: %w", err)
@@ -119,7 +129,7 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	})
 }
 
-// obeyed waits until the server does what each policy says, which it shows in
+// obeyed waits until the server does what each mutating policy says, which it shows in
 // creations that are dry runs. A server gives no other sign of it. Policies
 // are taken up in the order they are applied in, and those asked here are the last.
 func obeyed(ctx context.Context, client dynamic.Interface) error {

@@ -27,7 +27,7 @@ func inputs() ([]string, error) {
 		}
 		files = append(files, found...)
 	}
-	return append(files, "deploy/controller/rbac.yaml", "deploy/controller/controller.yaml"), nil
+	return append(files, "deploy/controller/rbac.yaml", "deploy/controller/priority.yaml", "deploy/controller/controller.yaml"), nil
 }
 
 func main() {

@@ -6,6 +6,8 @@
 package kinds
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,9 @@ import (
 
 // Index names.
 const (
-	// ByController finds objects by the UID of their controller.
+	// ByController finds objects by the UID of their controller. Sandboxes are found by
+	// that of a pool or claim alone: another kind of object that carries the same UID is
+	// not it.
 	ByController = "controller"
 	// ByTemplate finds warm pools, unbound claims and Sandboxes by InNamespace of the
 	// SandboxTemplate they name.
@@ -62,7 +66,7 @@ func Sandboxes() Kind[*agents.Sandbox] {
 		Resource: "sandboxes",
 		New:      func() *agents.Sandbox { return &agents.Sandbox{} },
 		Indexes: map[string]consistent.Index[*agents.Sandbox]{
-			ByController: controller[*agents.Sandbox],
+			ByController: controllerOfExtensions,
 			ByTemplate: func(s *agents.Sandbox) []string {
 				return named(s.Namespace, s.Annotations[agents.AnnotationTemplateRef])
 			},
@@ -160,6 +164,13 @@ func NetworkPolicies() Kind[*networkingv1.NetworkPolicy] {
 		New:      func() *networkingv1.NetworkPolicy { return &networkingv1.NetworkPolicy{} },
 		Slim:     withoutManagedFields[*networkingv1.NetworkPolicy],
 	}
+}
+
+func controllerOfExtensions(s *agents.Sandbox) []string {
+	if ref := metav1.GetControllerOfNoCopy(s); ref != nil && strings.HasPrefix(ref.APIVersion, extensions.GroupVersion.Group+"/") {
+		return []string{string(ref.UID)}
+	}
+	return nil
 }
 
 func controller[T client.Object](obj T) []string {

@@ -19,6 +19,7 @@ import (
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/blueprint"
 	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/control"
 	"github.com/berthdev/berth/internal/kinds"
 	"github.com/berthdev/berth/internal/template"
 )
@@ -95,10 +96,11 @@ func knownMissing(pool *extensions.SandboxWarmPool) bool {
 
 func (r *Reconciler) observeMembers(ctx context.Context, seen *observed) error {
 	uid := string(seen.Pool.UID)
-	members, err := r.views.Sandboxes.By(ctx, kinds.ByController, uid)
+	found, err := r.views.Sandboxes.By(ctx, kinds.ByController, uid)
 	if err != nil {
 		return err
 	}
+	members := membersAmong(found)
 	seen.Members = members
 	for _, attempt := range r.views.Sandboxes.Undecided(kinds.ByController, uid) {
 		if attempt.Verb == consistent.VerbCreate && !slices.ContainsFunc(members, named(attempt.Intended.Name)) {
@@ -120,6 +122,18 @@ func (r *Reconciler) observeMembers(ctx context.Context, seen *observed) error {
 		seen.Pods[member.UID] = pods
 	}
 	return nil
+}
+
+// membersAmong leaves out Sandboxes whose controller carries the pool's UID and is of
+// another kind.
+func membersAmong(sandboxes []*agents.Sandbox) []*agents.Sandbox {
+	foreign := func(s *agents.Sandbox) bool {
+		return control.ControllerOf(s, extensions.GroupVersion.Group, "SandboxWarmPool") == nil
+	}
+	if !slices.ContainsFunc(sandboxes, foreign) {
+		return sandboxes
+	}
+	return slices.DeleteFunc(slices.Clone(sandboxes), foreign)
 }
 
 func named(name string) func(*agents.Sandbox) bool {
