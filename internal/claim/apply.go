@@ -25,6 +25,8 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step) error 
 		return r.adopt(ctx, seen.Claim, s.member)
 	case createPolicy:
 		_, err = r.views.NetworkPolicies.Create(ctx, s.policy)
+	case deletePolicy:
+		err = r.views.NetworkPolicies.Delete(ctx, s.policy, consistent.Precondition{})
 	case create:
 		_, err = r.views.Sandboxes.Create(ctx, s.sandbox)
 	case patchSandbox:

@@ -28,6 +28,8 @@ func unfit(from source, s *agents.Sandbox, pods []*corev1.Pod) string {
 		return "is being deleted"
 	case !blueprint.Intact(s):
 		return "was suspended or given an end"
+	case from.OwnTemplate && s.Annotations[agents.AnnotationTemplateRef] != from.TemplateName:
+		return "is of another template"
 	case from.Blueprint != nil && !from.Blueprint.Matches(s):
 		return "is of an older blueprint"
 	case from.Pool.UpdateStrategyType() == extensions.WarmPoolRecreate && from.Blueprint == nil:

@@ -11,7 +11,6 @@ package claim
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
-	"github.com/berthdev/berth/internal/consistent"
 	"github.com/berthdev/berth/internal/control"
 	"github.com/berthdev/berth/internal/kinds"
 	"github.com/berthdev/berth/internal/roster"
@@ -63,9 +61,9 @@ func (r *Reconciler) Name() string { return Name }
 
 // Reconcile brings one claim nearer to its Sandbox, one write at a time.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var refused, barred error // what the server answered to the last create, and to others of the claim's writes
+	var heard answers
 	for range control.MaxSteps {
-		seen, err := r.observe(ctx, req.NamespacedName, refused, barred)
+		seen, err := r.observe(ctx, req.NamespacedName, heard)
 		if err != nil {
 			r.leave(seen.Claim)
 			return reconcile.Result{}, err
@@ -81,18 +79,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			if pause.waits && r.stays(seen) {
 				continue
 			}
-			return pause.result(r.env.Clock.Now()), retry(refused, barred)
+			return pause.result(r.env.Clock.Now()), heard.retry()
 		}
 		err = r.apply(ctx, seen, next)
-		switch {
-		case err == nil, consistent.Again(err):
-		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return reconcile.Result{}, nil // the claim goes with its namespace
-		case isRefusal(err) && isCreate(next):
-			refused = err
-		case isRefusal(err) && isGain(next):
-			barred = err
-		default:
+		}
+		if err := heard.take(next, err); err != nil {
 			r.leave(seen.Claim)
 			return reconcile.Result{}, err
 		}
@@ -131,27 +124,6 @@ func requests(keys []types.NamespacedName) []reconcile.Request {
 		requests[i] = reconcile.Request{NamespacedName: key}
 	}
 	return requests
-}
-
-// isRefusal reports whether the server said no for a reason a person or a quota can
-// change. It is shown on the claim.
-func isRefusal(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
-}
-
-// errRefused makes a pass be repeated with backoff: nothing announces that a quota
-// has room again.
-var errRefused = errors.New("the API server refused the Sandbox")
-
-// retry is the error of a pass that ended with a refusal. An invalid Sandbox stays
-// invalid until the template or the claim changes, which wakes the claim.
-func retry(answers ...error) error {
-	for _, refused := range answers {
-		if refused != nil && apierrors.IsForbidden(refused) {
-			return errors.Join(errRefused, refused)
-		}
-	}
-	return nil
 }
 
 // result turns a rest into what the work queue is told.

@@ -3,7 +3,10 @@
 package claim
 
 import (
+	"fmt"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
@@ -55,6 +58,9 @@ func decideBound(seen observed, now time.Time) step {
 			return deleteSandbox{sandbox: s, why: "the claim is bound to Sandbox " + seen.Named.Name}
 		}
 	}
+	if seen.OwnPolicy != nil && seen.Named.Labels[agents.LabelTemplateRefHash] != "" { // the template's policy covers it
+		return deletePolicy{policy: seen.OwnPolicy}
+	}
 	if patch, changed := metadataPatch(claim, seen.Named); changed && seen.Named.DeletionTimestamp == nil {
 		return putMetadata(seen, now, patchSandbox{sandbox: seen.Named, patch: patch})
 	}
@@ -71,13 +77,13 @@ func decideUnbound(seen observed, now time.Time) step {
 		return report(seen, now, bound(claim, own))
 	}
 	if len(seen.Undecided) > 0 {
-		return repeat(seen.Undecided[0])
+		return decideUndecided(seen, now)
 	}
 	if bindDeadlinePassed(claim, now) {
 		return report(seen, now, deadlineExceeded(claim))
 	}
 	if seen.Candidate != nil && seen.Barred != nil {
-		return report(seen, now, barred(seen))
+		return report(seen, now, barred(seen.Candidate.Name, seen.Barred))
 	}
 	if seen.Candidate != nil {
 		return adopt{member: seen.Candidate}
@@ -103,11 +109,11 @@ func decideCold(seen observed, now time.Time) step {
 	case problem != nil:
 		return report(seen, now, userError(claim, problem.reason, problem.message))
 	case seen.Refused != nil:
-		return report(seen, now, refused(seen).unlessServed(seen))
+		return report(seen, now, refused(sandbox.Name, seen.Refused).unlessServed(seen))
 	case terminatingAmong(seen.Mine, sandbox.Name):
-		return report(seen, now, creating(seen, "waiting for the former Sandbox of this name to be gone").unlessServed(seen))
+		return report(seen, now, creating(seen, "waiting for the former Sandbox of this name to be gone"))
 	case seen.Occupant != nil && seen.Occupant.DeletionTimestamp != nil:
-		return report(seen, now, creating(seen, "waiting for another Sandbox of this name to be gone").unlessServed(seen))
+		return report(seen, now, creating(seen, "waiting for another Sandbox of this name to be gone"))
 	case seen.Occupant != nil:
 		return report(seen, now, nameTaken(claim, seen.Occupant).unlessServed(seen))
 	}
@@ -116,7 +122,7 @@ func decideCold(seen observed, now time.Time) step {
 		return createPolicy{policy: template.Policy(from.Template)}
 	}
 	if obstacle := policyObstacle(state, from.Template); obstacle != "" {
-		return report(seen, now, creating(seen, obstacle).unlessServed(seen))
+		return report(seen, now, creating(seen, obstacle))
 	}
 	return create{sandbox: sandbox}
 }
@@ -127,7 +133,11 @@ func putMetadata(seen observed, now time.Time, patch patchSandbox) step {
 	if seen.Barred == nil {
 		return patch
 	}
-	return report(seen, now, userError(seen.Claim, extensions.ReasonInvalidMetadata, metadataRefused(patch.sandbox, seen.Barred)))
+	reason, message := extensions.ReasonInvalidMetadata, metadataRefused(patch.sandbox, seen.Barred)
+	if apierrors.IsInternalError(seen.Barred) { // not the claim's fault
+		reason, message = agents.ReasonReconcilerError, fmt.Sprintf(agents.MessageErrorFormat, message)
+	}
+	return report(seen, now, userError(seen.Claim, reason, message))
 }
 
 // winner is the Sandbox an unbound claim is bound to: the oldest that lives.
@@ -149,8 +159,21 @@ func terminatingAmong(mine []*agents.Sandbox, name string) bool {
 	return false
 }
 
-// repeat does an undecided write once more: the same candidate, the same name. As
-// long as it is undecided there is no second one.
+// decideUndecided does an undecided write once more: the same candidate, the same name. As
+// long as it is undecided there is no second one. A server that fails twice in a pass is
+// asked again in a later one.
+func decideUndecided(seen observed, now time.Time) step {
+	first := seen.Undecided[0]
+	switch {
+	case first.Verb == consistent.VerbCreate && seen.Refused != nil:
+		return report(seen, now, refused(first.Intended.Name, seen.Refused))
+	case first.Verb == consistent.VerbPatch && seen.Barred != nil:
+		return report(seen, now, barred(first.Base.Name, seen.Barred))
+	default:
+		return repeat(first)
+	}
+}
+
 func repeat(a consistent.Attempt[*agents.Sandbox]) step {
 	if a.Verb == consistent.VerbCreate {
 		return create{sandbox: a.Intended}

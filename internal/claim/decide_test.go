@@ -9,93 +9,15 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/consistent"
-	"github.com/berthdev/berth/internal/template"
 )
-
-var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
-
-func newClaim(edits ...func(*extensions.SandboxClaim)) *extensions.SandboxClaim {
-	c := &extensions.SandboxClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "task", UID: "claim-uid", Generation: 3, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
-		Spec:       extensions.SandboxClaimSpec{WarmPoolRef: &extensions.SandboxWarmPoolRef{Name: "python"}},
-	}
-	for _, edit := range edits {
-		edit(c)
-	}
-	return c
-}
-
-// boundAs binds the claim to a Sandbox, the way reason says.
-func boundAs(name string, uid types.UID, reason string) func(*extensions.SandboxClaim) {
-	return func(c *extensions.SandboxClaim) {
-		c.Status.Sandbox = extensions.ClaimedSandbox{Name: name, UID: uid}
-		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: extensions.ConditionBound, Status: metav1.ConditionTrue, Reason: reason})
-	}
-}
-
-func expiredSince(policy extensions.ClaimShutdownPolicy, marked bool) func(*extensions.SandboxClaim) {
-	return func(c *extensions.SandboxClaim) {
-		c.Spec.Lifecycle = &extensions.ClaimLifecycle{ShutdownTime: ptr.To(metav1.NewTime(now.Add(-time.Second))), ShutdownPolicy: policy}
-		if marked {
-			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
-				Type: agents.ConditionReady, Status: metav1.ConditionFalse, Reason: extensions.ReasonClaimExpired,
-				Message: extensions.MessageClaimExpired, ObservedGeneration: 3,
-			})
-		}
-	}
-}
-
-func newSandbox(name string, edits ...func(*agents.Sandbox)) *agents.Sandbox {
-	s := &agents.Sandbox{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid"), ResourceVersion: "7", OwnerReferences: []metav1.OwnerReference{controllerRef("SandboxClaim", "claim-uid")}},
-		Status: agents.SandboxStatus{
-			PodIPs:     []string{"10.0.0.1"},
-			Conditions: []metav1.Condition{{Type: agents.ConditionReady, Status: metav1.ConditionTrue, Reason: agents.ReasonDependenciesReady, Message: agents.MessagePodReady, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}},
-		},
-	}
-	for _, edit := range edits {
-		edit(s)
-	}
-	return s
-}
-
-func controllerRef(kind string, uid types.UID) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: extensions.GroupVersion.String(), Kind: kind, Name: "x", UID: uid, Controller: ptr.To(true)}
-}
-
-func ownedBy(kind string, uid types.UID) func(*agents.Sandbox) {
-	return func(s *agents.Sandbox) { s.OwnerReferences = []metav1.OwnerReference{controllerRef(kind, uid)} }
-}
-
-func terminating(s *agents.Sandbox) { s.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
-
-func newTemplate() *extensions.SandboxTemplate {
-	return &extensions.SandboxTemplate{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "python", UID: "template-uid"},
-		Spec: extensions.SandboxTemplateSpec{SandboxBlueprint: agents.SandboxBlueprint{PodTemplate: agents.PodTemplate{
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox"}}},
-		}}},
-	}
-}
-
-func fromPool() source {
-	return source{
-		PoolName: "python", Pool: &extensions.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "python", UID: "pool-uid"}},
-		TemplateName: "python", Template: newTemplate(),
-	}
-}
-
-func currentPolicy() *networkingv1.NetworkPolicy { return template.Policy(newTemplate()) }
 
 func TestDecide(t *testing.T) {
 	pending := newSandbox("task", func(s *agents.Sandbox) { s.Status = agents.SandboxStatus{} })
@@ -175,7 +97,7 @@ func TestDecide(t *testing.T) {
 			"writeStatus: waits Ready=False/SandboxNotReady Bound=False/Creating",
 		},
 		"a refused Sandbox is reported": {
-			observed{Claim: newClaim(), Source: fromPool(), Policy: currentPolicy(), Refused: errors.New("exceeded quota")},
+			observed{Claim: newClaim(), Source: fromPool(), Policy: currentPolicy(), answers: answers{Refused: errors.New("exceeded quota")}},
 			"writeStatus: waits Ready=False/SandboxCreateRefused Bound=False/SandboxCreateRefused",
 		},
 		"a Sandbox made for the claim is bound before it is ready": {
@@ -322,111 +244,5 @@ func TestNameIPsAndReadyAreOneWrite(t *testing.T) {
 	}
 	if len(write.events) != 1 || write.events[0].note != `Adopted warm pool Sandbox "a"` {
 		t.Errorf("events: %+v", write.events)
-	}
-}
-
-func TestExpiryWakesTheClaim(t *testing.T) {
-	finished := metav1.NewTime(now.Add(-10 * time.Second))
-	for name, c := range map[string]struct {
-		lifecycle *extensions.ClaimLifecycle
-		finished  *metav1.Time
-		want      time.Time
-	}{
-		"never without a lifecycle":                  {nil, &finished, time.Time{}},
-		"at the shutdown time":                       {&extensions.ClaimLifecycle{ShutdownTime: ptr.To(metav1.NewTime(now.Add(time.Hour)))}, nil, now.Add(time.Hour)},
-		"the TTL counts from the end of the work":    {&extensions.ClaimLifecycle{TTLSecondsAfterFinished: ptr.To[int32](30)}, &finished, now.Add(20 * time.Second)},
-		"the TTL does not count before":              {&extensions.ClaimLifecycle{TTLSecondsAfterFinished: ptr.To[int32](30)}, nil, time.Time{}},
-		"at once with a TTL of zero":                 {&extensions.ClaimLifecycle{TTLSecondsAfterFinished: ptr.To[int32](0)}, &finished, now.Add(-10 * time.Second)},
-		"at the earlier of shutdown time and TTL":    {&extensions.ClaimLifecycle{ShutdownTime: ptr.To(metav1.NewTime(now.Add(time.Hour))), TTLSecondsAfterFinished: ptr.To[int32](30)}, &finished, now.Add(20 * time.Second)},
-		"a shutdown time before the TTL comes first": {&extensions.ClaimLifecycle{ShutdownTime: ptr.To(metav1.NewTime(now)), TTLSecondsAfterFinished: ptr.To[int32](30)}, &finished, now},
-	} {
-		t.Run(name, func(t *testing.T) {
-			claim := newClaim(func(claim *extensions.SandboxClaim) {
-				claim.Spec.Lifecycle = c.lifecycle
-				if c.finished != nil {
-					claim.Status.Conditions = []metav1.Condition{{Type: agents.ConditionFinished, Status: metav1.ConditionTrue, LastTransitionTime: *c.finished}}
-				}
-			})
-			if got := expiry(claim); !got.Equal(c.want) {
-				t.Errorf("got %v, want %v", got, c.want)
-			}
-			if isExpired(claim, now) != (!c.want.IsZero() && !c.want.After(now)) {
-				t.Errorf("isExpired is %v at %v, expiry %v", isExpired(claim, now), now, c.want)
-			}
-		})
-	}
-}
-
-func TestUnfit(t *testing.T) {
-	member := func(edits ...func(*agents.Sandbox)) *agents.Sandbox {
-		return newSandbox("member", append([]func(*agents.Sandbox){ownedBy("SandboxWarmPool", "pool-uid")}, edits...)...)
-	}
-	pod := func(edits ...func(*corev1.Pod)) *corev1.Pod {
-		p := &corev1.Pod{Status: corev1.PodStatus{
-			Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		}}
-		for _, edit := range edits {
-			edit(p)
-		}
-		return p
-	}
-	dying := func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
-	for name, c := range map[string]struct {
-		s    *agents.Sandbox
-		pods []*corev1.Pod
-		want string
-	}{
-		"a ready member is fit":                             {member(), []*corev1.Pod{pod()}, ""},
-		"one with a dying pod beside it is fit":             {member(), []*corev1.Pod{pod(dying), pod()}, ""},
-		"one that is gone is not":                           {nil, nil, "is gone"},
-		"one of a pool of the same name, made anew, is not": {member(ownedBy("SandboxWarmPool", "older-pool")), []*corev1.Pod{pod()}, "belongs to something else by now"},
-		"one that a claim adopted is not":                   {member(ownedBy("SandboxClaim", "other")), []*corev1.Pod{pod()}, "belongs to something else by now"},
-		"one that is being deleted is not":                  {member(terminating), []*corev1.Pod{pod()}, "is being deleted"},
-		"one that was suspended is not":                     {member(func(s *agents.Sandbox) { s.Spec.OperatingMode = agents.OperatingModeSuspended }), []*corev1.Pod{pod()}, "was suspended or given an end"},
-		"one whose pod is dying is not":                     {member(), []*corev1.Pod{pod(dying)}, "has no pod"},
-		"one with two pods is not":                          {member(), []*corev1.Pod{pod(), pod()}, "has more than one pod"},
-		"one whose pod is not ready is not":                 {member(), []*corev1.Pod{pod(func(p *corev1.Pod) { p.Status.Conditions = nil })}, "has a pod that is not ready"},
-		"one whose pod has failed is not":                   {member(), []*corev1.Pod{pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, "has a pod that is not ready"},
-		"one whose pod has no IP is not":                    {member(), []*corev1.Pod{pod(func(p *corev1.Pod) { p.Status.PodIPs = nil })}, "has no pod IP"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := unfit(fromPool(), c.s, c.pods); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
-func TestUnderRecreateOnlyThePresentBlueprintIsFit(t *testing.T) {
-	from := fromPool()
-	from.Pool.Spec.UpdateStrategy = &extensions.SandboxWarmPoolUpdateStrategy{Type: extensions.WarmPoolRecreate}
-	s := newSandbox("member", ownedBy("SandboxWarmPool", "pool-uid"))
-	if got := unfit(from, s, nil); !strings.HasPrefix(got, "cannot be compared") {
-		t.Errorf("without a template: %q", got)
-	}
-}
-
-func TestAdoptionTouchesMetadataOnly(t *testing.T) {
-	member := newSandbox("member", ownedBy("SandboxWarmPool", "pool-uid"), func(s *agents.Sandbox) {
-		s.OwnerReferences = append(s.OwnerReferences, metav1.OwnerReference{Kind: "Audit", UID: "bystander"})
-	})
-	patch := adoption(newClaim(), member)
-	metadata, ok := patch["metadata"].(map[string]any)
-	if !ok || len(patch) != 1 {
-		t.Fatalf("got %v, want metadata and nothing else", patch)
-	}
-	owners := metadata["ownerReferences"].([]metav1.OwnerReference)
-	if len(owners) != 2 || owners[0].UID != "bystander" || owners[1].UID != "claim-uid" || !*owners[1].Controller || !*owners[1].BlockOwnerDeletion {
-		t.Errorf("owners: %+v", owners)
-	}
-	labels := metadata["labels"].(map[string]any)
-	for label, want := range map[string]any{
-		agents.LabelWarmPool: nil, agents.LabelTemplateHash: nil, agents.LabelPodTemplateHash: nil, agents.LabelCreatedBy: nil,
-		agents.LabelClaimUID: "claim-uid", agents.LabelLaunchType: "warm",
-	} {
-		if got, ok := labels[label]; !ok || got != want {
-			t.Errorf("label %s: %v, want %v", label, got, want)
-		}
 	}
 }

@@ -99,10 +99,10 @@ func decideExpired(seen observed, now time.Time) step {
 			return deleteSandbox{sandbox: s, why: "the claim has expired"}
 		}
 	}
-	if len(seen.Undecided) > 0 {
+	if len(seen.Undecided) > 0 && seen.Refused == nil && seen.Barred == nil {
 		return repeat(seen.Undecided[0]) // what may still land has to be known to be deleted
 	}
-	if len(seen.Mine) > 0 {
+	if len(seen.Mine) > 0 || len(seen.Undecided) > 0 {
 		return report(seen, now, expired(claim, ready.Message, claim.Status.Sandbox)) // not gone yet
 	}
 	return report(seen, now, expired(claim, ready.Message, extensions.ClaimedSandbox{}))

@@ -28,6 +28,8 @@ type observed struct {
 	// Undecided are writes that would give the claim a Sandbox and whose outcome is
 	// not known.
 	Undecided []consistent.Attempt[*agents.Sandbox]
+	// OwnPolicy is a NetworkPolicy of a bound claim alone, as former versions made them.
+	OwnPolicy *networkingv1.NetworkPolicy
 	// Named is the Sandbox that stands under the name in the claim's status, whoever
 	// it belongs to. If it is nil, a live read proved that there is none.
 	Named *agents.Sandbox
@@ -47,17 +49,16 @@ type observed struct {
 	// Policy is the template's NetworkPolicy if it exists.
 	Policy *networkingv1.NetworkPolicy
 
-	// Refused is what the server answered to this pass's create, and Barred to its
-	// adoption or metadata.
-	Refused, Barred error
+	// answers are what the server said to this pass's writes.
+	answers
 	// LabelDomains are the domains of Options.AllowedLabelDomains.
 	LabelDomains []string
 }
 
 // observe reads what there is to know about one claim. On an error the claim is
 // returned as far as it is known.
-func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, refused, barred error) (observed, error) {
-	seen := observed{Refused: refused, Barred: barred, LabelDomains: r.options.AllowedLabelDomains}
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, heard answers) (observed, error) {
+	seen := observed{answers: heard, LabelDomains: r.options.AllowedLabelDomains}
 	claim, ok, err := r.views.Claims.Get(ctx, key)
 	if err != nil || !ok {
 		return seen, err
@@ -71,6 +72,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, refu
 	}
 	seen.Undecided = gaining(claim, r.views.Sandboxes.Undecided(kinds.ByController, string(claim.UID)))
 	if claim.Status.Sandbox.Name != "" {
+		if seen.OwnPolicy, err = r.ownPolicy(ctx, claim); err != nil {
+			return seen, err
+		}
 		seen.Named, err = r.named(ctx, claim)
 		return seen, err
 	}
@@ -149,7 +153,11 @@ func (r *Reconciler) source(ctx context.Context, claim *extensions.SandboxClaim)
 			return source{}, err
 		}
 		if pool != nil {
-			return r.supply.fromPool(ctx, client.ObjectKeyFromObject(pool))
+			found, err := r.supply.fromPool(ctx, client.ObjectKeyFromObject(pool))
+			if found.OwnTemplate = true; err != nil || found.TemplateName == template.Name {
+				return found, err
+			}
+			// The pool is gone, or another template's by now.
 		}
 	}
 	return r.supply.fromTemplate(ctx, template)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/control"
 	"github.com/berthdev/berth/internal/template"
 )
 
@@ -18,6 +19,17 @@ func (r *Reconciler) policy(ctx context.Context, t *extensions.SandboxTemplate) 
 	key := types.NamespacedName{Namespace: t.Namespace, Name: template.PolicyName(t.Name)}
 	policy, ok, err := r.views.NetworkPolicies.Get(ctx, key)
 	if err != nil || !ok {
+		return nil, err
+	}
+	return policy, nil
+}
+
+// ownPolicy reads the NetworkPolicy that former versions made for each claim. It would
+// let in what the template's keeps out: policies add up.
+func (r *Reconciler) ownPolicy(ctx context.Context, claim *extensions.SandboxClaim) (*networkingv1.NetworkPolicy, error) {
+	key := types.NamespacedName{Namespace: claim.Namespace, Name: extensions.NetworkPolicyName(claim.Name)}
+	policy, ok, err := r.views.NetworkPolicies.Get(ctx, key)
+	if err != nil || !ok || policy.DeletionTimestamp != nil || !control.IsControlledBy(policy, claim.UID) {
 		return nil, err
 	}
 	return policy, nil

@@ -170,9 +170,11 @@ func (o outcome) unbound(reason, message string) outcome {
 }
 
 // unlessServed keeps the claim in its pool's queue, if it may adopt a member of one: it
-// cannot start cold, and the next member that is ready ends that.
+// cannot start cold, and the next member that is ready ends that. Why none of those that
+// were ready did stands in Bound: the message of Ready is often one that clients compare.
 func (o outcome) unlessServed(seen observed) outcome {
 	o.waits = mayAdoptFrom(seen.Source.Pool) && mayAdopt(seen.Claim)
+	o.bound.Message += passedOver(seen)
 	return o
 }
 
@@ -184,8 +186,8 @@ func waitingForMember(seen observed) outcome {
 }
 
 func creating(seen observed, why string) outcome {
-	message := fmt.Sprintf("Creating Sandbox %q: %s", seen.Claim.Name, why) + passedOver(seen)
-	return unready(extensions.ReasonSandboxNotReady, message).unbound(extensions.ReasonCreating, message)
+	message := fmt.Sprintf("Creating Sandbox %q: %s", seen.Claim.Name, why)
+	return unready(extensions.ReasonSandboxNotReady, message+passedOver(seen)).unbound(extensions.ReasonCreating, message).unlessServed(seen)
 }
 
 // passedOver names the members the claim could not adopt, and why.
@@ -203,14 +205,15 @@ func passedOver(seen observed) string {
 	}
 }
 
-func refused(seen observed) outcome {
-	message := fmt.Sprintf("Sandbox %q was refused: %v", seen.Claim.Name, seen.Refused)
+// refused says that the server does not make the Sandbox of that name.
+func refused(name string, answer error) outcome {
+	message := fmt.Sprintf("Sandbox %q was refused: %v", name, answer)
 	return unready(extensions.ReasonSandboxCreateRefused, message).unbound(extensions.ReasonSandboxCreateRefused, message)
 }
 
 // barred says that the server does not let the claim have the member it was promised.
-func barred(seen observed) outcome {
-	message := fmt.Sprintf("The adoption of Sandbox %q was refused: %v", seen.Candidate.Name, seen.Barred)
+func barred(name string, answer error) outcome {
+	message := fmt.Sprintf("The adoption of Sandbox %q was refused: %v", name, answer)
 	return unready(extensions.ReasonSandboxCreateRefused, message).unbound(extensions.ReasonSandboxCreateRefused, message)
 }
 

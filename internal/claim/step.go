@@ -42,6 +42,12 @@ type createPolicy struct {
 	policy *networkingv1.NetworkPolicy
 }
 
+// deletePolicy deletes the NetworkPolicy that a former version made for the claim.
+type deletePolicy struct {
+	unqueued
+	policy *networkingv1.NetworkPolicy
+}
+
 // create makes a Sandbox for the claim.
 type create struct {
 	unqueued
@@ -91,6 +97,10 @@ func (s adopt) String() string { return fmt.Sprintf("adopt Sandbox %q from its p
 
 func (s createPolicy) String() string {
 	return fmt.Sprintf("create NetworkPolicy %q before the first Sandbox of the template", s.policy.Name)
+}
+
+func (s deletePolicy) String() string {
+	return fmt.Sprintf("delete NetworkPolicy %q of a former version: the template's is in force", s.policy.Name)
 }
 
 func (s create) String() string {

@@ -25,6 +25,9 @@ type source struct {
 	Template *extensions.SandboxTemplate
 	// Blueprint is set if members of another blueprint must not be handed out.
 	Blueprint *blueprint.Blueprint
+	// OwnTemplate is true if the claim names the template, and takes from any pool of it.
+	// Members that such a pool still has of another template are not for it.
+	OwnTemplate bool
 }
 
 // supply finds pools and templates. Where old members must not be handed out it reads

@@ -123,7 +123,12 @@ func sameCondition(old, current *agents.Sandbox, kind string) bool {
 func (r *Reconciler) memberChanged(old, current *agents.Sandbox) []types.NamespacedName {
 	var wake []types.NamespacedName
 	if pool, ok := poolOf(old); ok {
-		if still, isMember := poolOf(current); !isMember || still != pool || current.UID != old.UID {
+		still, isMember := poolOf(current)
+		switch {
+		case isMember && still == pool && current.UID == old.UID:
+		case current != nil && current.UID == old.UID:
+			wake = append(wake, r.roster.Adopted(pool, member(old), control.ControllerUID(current))...)
+		default:
 			wake = append(wake, r.roster.Update(pool, member(old), roster.Absent)...)
 		}
 	}
@@ -195,7 +200,14 @@ func (r *Reconciler) poolChanged(before, after client.Object) []reconcile.Reques
 	}
 	pool := either(before, after).(*extensions.SandboxWarmPool)
 	wake := r.claimsBy(kinds.ByPool, pool.Namespace, pool.Name)
-	return append(wake, r.claimsBy(kinds.ByTemplate, pool.Namespace, pool.Spec.TemplateRef.Name)...)
+	template := pool.Spec.TemplateRef.Name
+	if before != nil {
+		// Claims that take from any pool of its former template have one less.
+		if former := before.(*extensions.SandboxWarmPool).Spec.TemplateRef.Name; former != template {
+			wake = append(wake, r.claimsBy(kinds.ByTemplate, pool.Namespace, former)...)
+		}
+	}
+	return append(wake, r.claimsBy(kinds.ByTemplate, pool.Namespace, template)...)
 }
 
 // templateChanged enqueues the unbound claims that are served from a template.

@@ -3,9 +3,7 @@
 package claim
 
 import (
-	"context"
 	"slices"
-	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,57 +60,38 @@ func TestAMemberWakesClaimsThatTakeFromAnyPool(t *testing.T) {
 	}
 }
 
-// twoTimes is a view whose cache is behind the server.
-type twoTimes[T any] struct{ cached, live T }
-
-type pools struct {
-	consistent.Kind[*extensions.SandboxWarmPool]
-	twoTimes[*extensions.SandboxWarmPool]
-}
-
-func (p pools) Get(context.Context, types.NamespacedName) (*extensions.SandboxWarmPool, bool, error) {
-	return p.cached, true, nil
-}
-
-func (p pools) Live(context.Context, types.NamespacedName) (*extensions.SandboxWarmPool, bool, error) {
-	return p.live, p.live != nil, nil
-}
-
-type templates struct {
-	consistent.Kind[*extensions.SandboxTemplate]
-	there string
-}
-
-func (f templates) Get(_ context.Context, key types.NamespacedName) (*extensions.SandboxTemplate, bool, error) {
-	return &extensions.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}, key.Name == f.there, nil
-}
-
-func (f templates) Live(ctx context.Context, key types.NamespacedName) (*extensions.SandboxTemplate, bool, error) {
-	return f.Get(ctx, key)
-}
-
-func TestATemplateIsMissingOnlyIfThePoolStillNamesIt(t *testing.T) {
-	naming := func(template string) *extensions.SandboxWarmPool {
-		return &extensions.SandboxWarmPool{Spec: extensions.SandboxWarmPoolSpec{TemplateRef: extensions.SandboxTemplateRef{Name: template}}}
+func TestAPoolThatTakesAnotherTemplateWakesTheClaimsOfBoth(t *testing.T) {
+	of := func(template string) *extensions.SandboxWarmPool {
+		return &extensions.SandboxWarmPool{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool", ResourceVersion: template, Generation: int64(len(template))},
+			Spec:       extensions.SandboxWarmPoolSpec{TemplateRef: extensions.SandboxTemplateRef{Name: template}},
+		}
 	}
-	newLock := func() sync.Locker { return &sync.Mutex{} }
-	for name, test := range map[string]struct {
-		live     *extensions.SandboxWarmPool
-		pool     bool
-		template string
-	}{
-		"the pool has been switched to a template that is there": {naming("new"), true, "new"},
-		"the pool is gone": {nil, false, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			views := kinds.Views{
-				WarmPools: pools{twoTimes: twoTimes[*extensions.SandboxWarmPool]{naming("old"), test.live}},
-				Templates: templates{there: "new"},
-			}
-			found, err := newSupply(views, newLock).fromPool(t.Context(), types.NamespacedName{Namespace: "default", Name: "python"})
-			if err != nil || (found.Pool != nil) != test.pool || found.TemplateName != test.template || (found.Template != nil) != test.pool {
-				t.Errorf("found %+v, %v", found, err)
-			}
-		})
+	r := New(control.Environment{}, kinds.Views{Claims: byIndex{found: map[string]string{
+		kinds.ByPool + " default/pool":      "of-the-pool",
+		kinds.ByTemplate + " default/old":   "of-the-former",
+		kinds.ByTemplate + " default/newer": "of-the-next",
+	}}}, Options{})
+	var woken []string
+	for _, request := range r.poolChanged(of("old"), of("newer")) {
+		woken = append(woken, request.Name)
 	}
+	slices.Sort(woken)
+	if want := []string{"of-the-former", "of-the-next", "of-the-pool"}; !slices.Equal(woken, want) {
+		t.Errorf("woke %v, want %v", woken, want)
+	}
+}
+
+// byIndex is a view of claims, of which each value of an index finds one.
+type byIndex struct {
+	consistent.Kind[*extensions.SandboxClaim]
+	found map[string]string
+}
+
+func (b byIndex) Peek(index, value string) []*extensions.SandboxClaim {
+	name, ok := b.found[index+" "+value]
+	if !ok {
+		return nil
+	}
+	return []*extensions.SandboxClaim{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}
 }
