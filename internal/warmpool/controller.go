@@ -75,27 +75,37 @@ func (r *Reconciler) Name() string { return "warmpool" }
 // Reconcile brings one pool to its spec, one step at a time. A step may be a batch of
 // creates or deletes of one kind.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var last step
+	moved := false
 	for range control.MaxSteps {
 		seen, err := r.observe(ctx, req.NamespacedName)
 		if err != nil || seen.Pool == nil {
 			return reconcile.Result{}, err
 		}
-		last = decide(seen, r.env.Clock.Now())
-		if rest, ok := last.(rest); ok {
+		next := decide(seen, r.env.Clock.Now())
+		if rest, ok := next.(rest); ok {
 			return r.result(rest), nil
 		}
-		if err := r.apply(ctx, seen, last); err != nil && !consistent.Again(err) {
+		if err := r.apply(ctx, seen, next); err != nil && !consistent.Again(err) {
 			return reconcile.Result{}, err
 		}
+		moved = moved || movesMembers(next)
 	}
-	switch last.(type) {
-	case createMembers, deleteMembers:
-		// A large pool takes more batches than one pass has steps. The events of the
-		// members just written continue the work.
-		return reconcile.Result{}, nil
-	default:
+	if !moved {
 		return reconcile.Result{}, control.ErrNoProgress
+	}
+	// A large pool takes more batches than one pass has steps, and members come and go
+	// while it works. Other pools have their turn in between.
+	return reconcile.Result{RequeueAfter: time.Millisecond}, nil
+}
+
+// movesMembers reports whether a step creates or deletes members. There are only so
+// many of these to do.
+func movesMembers(s step) bool {
+	switch s.(type) {
+	case createMembers, deleteMembers:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -5,6 +5,7 @@ package warmpool
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -189,7 +190,21 @@ func fill(seen observed, s stock, now time.Time, wake *alarm) step {
 		wake.at(next)
 		return nil
 	}
-	return createMembers{fresh: min(room, allowed, seen.Memory.Creates.batch(seen.Options.MaxBatchSize))}
+	return createMembers{fresh: min(room, allowed, pace(seen, s), seen.Memory.Creates.batch(seen.Options.MaxBatchSize))}
+}
+
+// besideBinding is how many members are created side by side while claims are being
+// bound.
+const besideBinding = 8
+
+// pace is how many members may be created side by side. Claims that find a ready member
+// are bound first: the pool is refilled beside them at a walk. It is never held up
+// altogether, or a steady stream of claims would empty it.
+func pace(seen observed, s stock) int {
+	if seen.Binding > 0 && s.ready >= seen.Binding {
+		return besideBinding
+	}
+	return math.MaxInt
 }
 
 // alarm is the earliest of the times it is set to.

@@ -4,111 +4,17 @@ package warmpool
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
-	"github.com/berthdev/berth/internal/blueprint"
-	"github.com/berthdev/berth/internal/template"
-)
-
-var now = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
-
-func newTemplate(image string) *extensions.SandboxTemplate {
-	t := &extensions.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "python", UID: "template-uid", Generation: 1}}
-	t.Spec.PodTemplate.Spec.Containers = []corev1.Container{{Name: "main", Image: image}}
-	return t
-}
-
-// scene is a pool of three whose template, policy and confirmation are in order.
-type scene struct{ observed }
-
-func newScene(strategy extensions.SandboxWarmPoolUpdateStrategyType, members ...*agents.Sandbox) *scene {
-	t := newTemplate("new")
-	pool := &extensions.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "fast", UID: "pool-uid", Generation: 4}}
-	pool.Spec.Replicas = ptr.To[int32](3)
-	pool.Spec.TemplateRef.Name = t.Name
-	pool.Spec.UpdateStrategy = &extensions.SandboxWarmPoolUpdateStrategy{Type: strategy}
-	s := &scene{observed{
-		Pool: pool, Template: t, Blueprint: blueprint.Of(t), Policy: template.Policy(t), Members: members,
-		Pods: map[types.UID][]*corev1.Pod{}, Options: Options{}.withDefaults(),
-	}}
-	s.Memory = memory{Pool: pool.UID, Live: -1, Confirmed: s.versions()}
-	return s
-}
-
-func (s *scene) with(edits ...func(*scene)) *scene {
-	for _, edit := range edits {
-		edit(s)
-	}
-	return s
-}
-
-// settled gives the pool the status it would write.
-func (s *scene) settled() *scene {
-	s.Pool.Status = statusOf(s.observed, takeStock(s.observed, now), now)
-	return s
-}
-
-// member returns a member that was created age ago from a template with that image.
-func member(name, image string, age time.Duration, edits ...func(*agents.Sandbox)) *agents.Sandbox {
-	pool := &extensions.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "fast", UID: "pool-uid"}}
-	s := blueprint.Member(pool, newTemplate(image), name)
-	s.UID, s.Generation, s.CreationTimestamp = types.UID(name), 1, metav1.NewTime(now.Add(-age))
-	for _, edit := range edits {
-		edit(s)
-	}
-	return s
-}
-
-func condition(name string, status metav1.ConditionStatus, reason string, age time.Duration) func(*agents.Sandbox) {
-	return func(s *agents.Sandbox) {
-		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
-			Type: name, Status: status, Reason: reason, Message: "said " + reason, LastTransitionTime: metav1.NewTime(now.Add(-age)),
-		})
-	}
-}
-
-var (
-	ready    = condition(agents.ConditionReady, metav1.ConditionTrue, agents.ReasonDependenciesReady, time.Hour)
-	notReady = notReadyFor(agents.ReasonDependenciesNotReady)
-	finished = condition(agents.ConditionFinished, metav1.ConditionTrue, agents.ReasonPodFailed, 0)
-)
-
-func notReadyFor(reason string) func(*agents.Sandbox) {
-	return condition(agents.ConditionReady, metav1.ConditionFalse, reason, time.Hour)
-}
-
-func dying(s *agents.Sandbox)     { s.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
-func suspended(s *agents.Sandbox) { s.Spec.OperatingMode = agents.OperatingModeSuspended }
-
-func replicas(n int32) func(*scene) {
-	return func(s *scene) { s.Pool.Spec.Replicas = &n }
-}
-
-func readyMembers(n int, image string) []*agents.Sandbox {
-	var list []*agents.Sandbox
-	for i := range n {
-		list = append(list, member(fmt.Sprintf("m%d", i), image, time.Hour-time.Duration(i)*time.Minute, ready))
-	}
-	return list
-}
-
-const (
-	onReplenish = extensions.WarmPoolOnReplenish
-	recreate    = extensions.WarmPoolRecreate
-	rolling     = extensions.WarmPoolRollingUpdate
 )
 
 func TestDecide(t *testing.T) {
@@ -225,6 +131,17 @@ func TestDecide(t *testing.T) {
 		"lost members are replaced while creations are refused": {
 			newScene(onReplenish, member("x", "new", 0, finished)).with(refusedCreates(2, 0)), "delete 1 members (x)",
 		},
+		"the pool is refilled at a walk while claims are bound to ready members": {
+			newScene(onReplenish, readyMembers(3, "new")...).with(replicas(100), binding(3)), "create 8 members",
+		},
+		"the pool is refilled at full speed while claims wait for members": {
+			newScene(onReplenish, readyMembers(3, "new")...).with(replicas(100), binding(4)), "create 97 members",
+		},
+		"a member that was suspended or given an end does not count as ready": {
+			newScene(rolling, append(readyMembers(2, "old"), member("x", "old", time.Hour, ready, suspended))...).
+				with(func(s *scene) { s.Memory.Failures, s.Memory.Replaced = 3, now.Add(-time.Second) }).settled(),
+			"rest until 2026-09-01T12:00:03Z",
+		},
 		"members are created in batches": {
 			newScene(onReplenish).with(replicas(1000)), "create 300 members",
 		},
@@ -270,26 +187,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func pods(of string, list ...corev1.Pod) func(*scene) {
-	return func(s *scene) {
-		for _, pod := range list {
-			s.Pods[types.UID(of)] = append(s.Pods[types.UID(of)], &pod)
-		}
-	}
-}
-
-func unschedulable() corev1.Pod {
-	return corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"},
-	}}}
-}
-
-func refusedCreates(count int, ago time.Duration) func(*scene) {
-	return func(s *scene) {
-		s.Memory.Creates = refusal{Reason: extensions.ReasonCreateRefused, Message: "quota", Count: count, At: now.Add(-ago), Of: s.versions(), Limit: 1}
-	}
-}
-
 func TestNoStepEverMakesMoreMembersThanReplicas(t *testing.T) {
 	// A walk through every mix of members of a pool of three.
 	for live := range 5 {
@@ -312,92 +209,5 @@ func TestNoStepEverMakesMoreMembersThanReplicas(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestRollout(t *testing.T) {
-	bound := func(unavailable, surge *intstr.IntOrString) func(*scene) {
-		return func(s *scene) {
-			s.Pool.Spec.UpdateStrategy.RollingUpdate = &extensions.SandboxWarmPoolRollingUpdate{MaxUnavailable: unavailable, MaxSurge: surge}
-		}
-	}
-	number := func(n int) *intstr.IntOrString { return ptr.To(intstr.FromInt(n)) }
-	percent := func(p string) *intstr.IntOrString { return ptr.To(intstr.FromString(p)) }
-	old := func(n int) []*agents.Sandbox { return readyMembers(n, "old") }
-	cases := map[string]struct {
-		seen   *scene
-		delete []string
-		create int
-	}{
-		"one at a time by default":            {newScene(rolling, old(3)...), []string{"m0"}, 0},
-		"two at a time":                       {newScene(rolling, old(3)...).with(bound(number(2), nil)), []string{"m0", "m1"}, 0},
-		"a percentage is rounded down":        {newScene(rolling, old(3)...).with(bound(percent("70%"), nil)), []string{"m0", "m1"}, 0},
-		"but to one at least without a surge": {newScene(rolling, old(3)...).with(bound(percent("1%"), nil)), []string{"m0"}, 0},
-		"a surge makes new ones first":        {newScene(rolling, old(3)...).with(bound(number(0), number(1))), nil, 1},
-		"a surge is rounded up":               {newScene(rolling, old(3)...).with(bound(number(0), percent("34%"))), nil, 2},
-		"old ones that are not Ready go at once": {
-			newScene(rolling, member("x", "old", time.Minute, notReady), member("y", "old", time.Minute, notReady), member("z", "old", time.Hour, ready)), []string{"x", "y"}, 0,
-		},
-		"none that is Ready goes while others are missing": {
-			newScene(rolling, append(old(2), member("x", "new", time.Minute, notReady))...), nil, 0,
-		},
-		"claims make room for new ones": {newScene(rolling, old(1)...), nil, 2},
-		"when the new one of a surge is Ready an old one goes": {
-			newScene(rolling, append(old(3), member("x", "new", time.Minute, ready))...).with(bound(number(0), number(1))), []string{"m0"}, 0,
-		},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			s := takeStock(c.seen.observed, now)
-			var deleted []string
-			for _, m := range outdated(c.seen.Pool, s) {
-				deleted = append(deleted, m.Name)
-			}
-			if !slices.Equal(deleted, c.delete) || s.room() != c.create {
-				t.Errorf("delete %v and create %d, want %v and %d", deleted, s.room(), c.delete, c.create)
-			}
-		})
-	}
-}
-
-func TestExplain(t *testing.T) {
-	waiting := func(reason string) corev1.Pod {
-		return corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{
-			{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}},
-		}}}
-	}
-	gated := unschedulable()
-	gated.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
-	initialising := waiting("PodInitializing")
-	initialising.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
-	cases := map[string]struct {
-		member func(*agents.Sandbox)
-		pods   []corev1.Pod
-		want   string // part of it; "" is unexplained
-	}{
-		"no node":                    {notReady, []corev1.Pod{unschedulable()}, "0/1 nodes are available"},
-		"a scheduling gate":          {notReady, []corev1.Pod{gated}, "SchedulingGated"},
-		"an image being pulled":      {notReady, []corev1.Pod{waiting("ContainerCreating")}, "ContainerCreating"},
-		"an image that is not there": {notReady, []corev1.Pod{waiting("ImagePullBackOff")}, "ImagePullBackOff"},
-		"an init container at work":  {notReady, []corev1.Pod{initialising}, "init container init is running"},
-		"a kubelet that is busy":     {notReady, []corev1.Pod{{Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodPending}}}, "node n1"},
-		"a crash loop is no reason":  {notReady, []corev1.Pod{waiting("CrashLoopBackOff")}, ""},
-		"running and not Ready":      {notReady, []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}, ""},
-		"a pod on its way out":       {notReady, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.NewTime(now))}}}, "terminating"},
-		"a pod that is refused":      {notReadyFor(agents.ReasonReconcilerError), nil, "said ReconcilerError"},
-		"two pods":                   {notReadyFor(agents.ReasonMultiplePods), []corev1.Pod{{}, {}}, "said MultiplePods"},
-		"a Sandbox nobody looked at": {func(*agents.Sandbox) {}, nil, "not been looked at"},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			var list []*corev1.Pod
-			for i := range c.pods {
-				list = append(list, &c.pods[i])
-			}
-			got := explain(member("x", "new", time.Hour, c.member), list)
-			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
 	}
 }

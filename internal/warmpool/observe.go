@@ -36,6 +36,9 @@ type observed struct {
 	Policy *networkingv1.NetworkPolicy
 	// Members are the Sandboxes whose controller is the pool, terminating ones included.
 	Members []*agents.Sandbox
+	// Binding is how many claims of the pool are not bound yet. It is a hint, and only
+	// looked up while members are missing.
+	Binding int
 	// InFlight are the names of members whose creation may still land.
 	InFlight []string
 	// Pods are the pods of members that have not been Ready for longer than the grace
@@ -106,6 +109,11 @@ func (r *Reconciler) observeMembers(ctx context.Context, seen *observed) error {
 		if attempt.Verb == consistent.VerbCreate && !slices.ContainsFunc(members, named(attempt.Intended.Name)) {
 			seen.InFlight = append(seen.InFlight, attempt.Intended.Name)
 		}
+	}
+	if len(members) < int(seen.Pool.DesiredReplicas()) {
+		// A peek, because only the pace is decided from it, and a claim's undecided
+		// write is no business of the pool's.
+		seen.Binding = len(r.views.Claims.Peek(kinds.ByPool, kinds.InNamespace(seen.Pool.Namespace, seen.Pool.Name)))
 	}
 	slices.Sort(seen.InFlight)
 	seen.InFlight = slices.Compact(seen.InFlight)

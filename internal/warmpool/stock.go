@@ -18,7 +18,8 @@ type stock struct {
 	live        []*agents.Sandbox
 	terminating int
 	inFlight    int
-	ready       int
+	// ready counts live members that are Ready and can be handed out.
+	ready int
 	// updated counts live members of the template's present blueprint.
 	updated int
 	// lost are live members that will never be Ready: finished, tampered with, or not
@@ -55,7 +56,7 @@ func (s *stock) sort(seen observed, member *agents.Sandbox, now time.Time) {
 		s.updated++
 	}
 	ready := isReady(member)
-	if ready {
+	if ready && blueprint.Intact(member) {
 		s.ready++
 	}
 	switch {
