@@ -19,7 +19,7 @@ import (
 type entry[T client.Object] struct {
 	uid   types.UID // empty if only attempts are known
 	rv    uint64    // newest version of uid that is known
-	obj   T         // uid at rv, unless gone
+	obj   T         // uid at rv; the last that is known of it if it is gone
 	gone  bool      // uid does not exist any more
 	dying *metav1.Time
 	// unknown are the writes to this key whose outcome is not known.
@@ -109,8 +109,11 @@ func (e *entry[T]) end(uid types.UID, rv uint64) {
 	if uid != e.uid && rv < e.rv {
 		return // a newer object has the name
 	}
-	var none T
-	e.uid, e.rv, e.obj, e.gone, e.dying = uid, max(rv, e.rv), none, true, nil
+	if uid != e.uid {
+		var none T
+		e.obj = none
+	}
+	e.uid, e.rv, e.gone, e.dying = uid, max(rv, e.rv), true, nil
 }
 
 // terminating returns obj, with a deletion timestamp if a delete of it was accepted

@@ -149,7 +149,7 @@ func TestExplainedBy(t *testing.T) {
 func TestWhatIsGoneStaysGone(t *testing.T) {
 	e := knows("u1", 5, gone)
 	e.show(seenPod("a", "one", "u1", 6))
-	if !e.gone || e.obj != nil {
+	if !e.gone || e.rv != 5 {
 		t.Errorf("a late reply brought back %v", e.obj)
 	}
 	e.show(seenPod("a", "one", "u2", 7))

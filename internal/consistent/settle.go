@@ -47,6 +47,7 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 	keys, entries, s := v.snapshot()
 	now := v.clock.Now()
 	done := make([]bool, len(keys))
+	var gone []T
 	var overdue []int
 	lagging := false
 	for i, e := range entries {
@@ -54,12 +55,18 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 		switch {
 		case e.explainedBy(s, stored, ok):
 			done[i] = true
+			if e.outlived(stored, ok) {
+				gone = append(gone, e.obj)
+			}
 		case e.overdue(now, s):
 			overdue = append(overdue, i)
 		}
 		lagging = lagging || e.lag(now, s) > maxAge
 	}
 	v.drop(keys, entries, done)
+	for _, last := range gone {
+		v.vanished(last)
+	}
 	v.mu.Lock()
 	v.lagging = lagging
 	v.mu.Unlock()
@@ -138,6 +145,13 @@ func (e *entry[T]) explainedBy(s uint64, stored T, inStore bool) bool {
 	}
 }
 
+// outlived reports whether the store, which explains the entry, is past the end of an
+// object that the entry knows.
+func (e *entry[T]) outlived(stored T, inStore bool) bool {
+	var none T
+	return e.known() && any(e.obj) != any(none) && (!inStore || stored.GetUID() != e.uid)
+}
+
 // overdue reports whether the entry is older than any lag: the store has moved, and
 // still does not show what the entry says.
 func (e *entry[T]) overdue(now time.Time, s uint64) bool {
@@ -163,6 +177,7 @@ func (v *View[T]) recheck(ctx context.Context, key types.NamespacedName, e *entr
 	if err != nil {
 		settled = func(a attempt[T]) bool { return a.settledByAbsence(began) }
 		if e.known() {
+			next.uid, next.obj = e.uid, e.obj
 			next.end(e.uid, e.rv)
 		}
 	} else {

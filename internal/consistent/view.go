@@ -30,6 +30,11 @@ type Options[T client.Object] struct {
 	// Transform is what the informer does to objects before it stores them. It is
 	// done to kept replies too and may modify its argument.
 	Transform func(T) T
+	// Vanished, if set, is told when a sweep finds that an object this process knew
+	// of is gone, as it was last known. No event may tell of that: while a watch is
+	// broken an object can come and go, or change hands and go. It may also be told of
+	// an object whose events did come.
+	Vanished func(last T)
 }
 
 // View is the consistent view of one kind. It may be used once the informer's store
@@ -41,6 +46,7 @@ type View[T client.Object] struct {
 	clock     clock.PassiveClock
 	indexes   map[string]Index[T]
 	transform func(T) T
+	vanished  func(T)
 	merger    mergepatch.Merger
 
 	mu       sync.Mutex
@@ -55,7 +61,10 @@ var _ Kind[client.Object] = (*View[client.Object])(nil)
 
 // New returns a view with an empty overlay.
 func New[T client.Object](o Options[T]) *View[T] {
-	v := &View[T]{name: o.Name, api: o.API, store: o.Store, clock: o.Clock, indexes: o.Indexes, transform: o.Transform, overlay: newOverlay(o.Indexes)}
+	v := &View[T]{name: o.Name, api: o.API, store: o.Store, clock: o.Clock, indexes: o.Indexes, transform: o.Transform, vanished: o.Vanished, overlay: newOverlay(o.Indexes)}
+	if v.vanished == nil {
+		v.vanished = func(T) {}
+	}
 	if v.transform == nil {
 		v.transform = func(obj T) T { return obj }
 	}

@@ -83,6 +83,7 @@ func (m *Manager) run(c control.Controller, workers int, connections *connection
 	if err := running.Watch(m.queues.of(name)); err != nil {
 		return fmt.Errorf("run controller %s: %w", name, err)
 	}
+	m.wakers.add(c)
 	for _, watches := range byKind(c.Watches()) {
 		if err := running.Watch(source.Kind(m.manager.GetCache(), watches[0].Object, wake(watches))); err != nil {
 			return fmt.Errorf("run controller %s: watch %T: %w", name, watches[0].Object, err)
@@ -115,6 +116,23 @@ func (q *queues) wake(controller string, requests ...reconcile.Request) {
 	q.mu.Unlock()
 	for i := 0; queue != nil && i < len(requests); i++ {
 		queue.Add(requests[i])
+	}
+}
+
+// wakers are what wakes each controller, by the controller's name.
+type wakers map[string][]control.Watch
+
+func (w wakers) add(c control.Controller) { w[c.Name()] = c.Watches() }
+
+// vanished wakes whom the deletion of an object would wake, for an object of whose end
+// no event may tell.
+func (w wakers) vanished(last client.Object, wake func(string, ...reconcile.Request)) {
+	for controller, all := range w {
+		for _, watch := range all {
+			if reflect.TypeOf(watch.Object) == reflect.TypeOf(last) {
+				wake(controller, watch.Enqueue(last, nil)...)
+			}
+		}
 	}
 }
 

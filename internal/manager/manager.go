@@ -89,6 +89,7 @@ type Manager struct {
 	stores   []store
 	registry prometheus.Registerer
 	queues   queues
+	wakers   wakers
 	checked  chan struct{} // closed once the views can be trusted
 	current  chan struct{} // closed once they show what was there when this process began to lead
 	versions versions
@@ -143,6 +144,7 @@ func New(server *rest.Config, o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		manager: inner, registry: o.Registry, checked: make(chan struct{}), current: make(chan struct{}), census: newCensus(),
+		wakers: wakers{},
 		queues: queues{byName: map[string]workqueue.TypedRateLimitingInterface[reconcile.Request]{}},
 	}
 	if err := m.build(server, o); err != nil {

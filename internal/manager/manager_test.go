@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -89,6 +90,35 @@ func TestAChangeWakesWhomEachWatchOfItsKindNames(t *testing.T) {
 	}
 	if queue.Len() != 2 {
 		t.Errorf("%d wait, want a and c", queue.Len())
+	}
+}
+
+// watcher is a controller that watches Sandboxes.
+type watcher struct{ sleeper }
+
+func (*watcher) Watches() []control.Watch {
+	return []control.Watch{{Object: &agents.Sandbox{}, Enqueue: func(before, after client.Object) []reconcile.Request {
+		if after != nil {
+			return nil
+		}
+		return []reconcile.Request{control.Request("ns", before.GetName())}
+	}}}
+}
+
+func TestWhatVanishedWakesWhomItsDeletionWould(t *testing.T) {
+	all := wakers{}
+	all.add(&watcher{})
+	var woken []reconcile.Request
+	wake := func(controller string, requests ...reconcile.Request) {
+		if controller != "sleeper" {
+			t.Errorf("woke %s", controller)
+		}
+		woken = append(woken, requests...)
+	}
+	all.vanished(&agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}, wake)
+	all.vanished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, wake)
+	if want := []reconcile.Request{control.Request("ns", "gone")}; !slices.Equal(woken, want) {
+		t.Errorf("woke %v, want %v", woken, want)
 	}
 }
 
