@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
 	"github.com/berthdev/berth/internal/claim"
@@ -26,7 +27,7 @@ const labelDomainsFile = "/etc/sandbox-config/allowed-label-domains"
 
 // controllers are those that run, by what the flags say. Their names in events are part
 // of the API.
-func (s *settings) controllers(server *rest.Config) ([]manager.Controller, error) {
+func (s *settings) controllers(server *rest.Config, metrics prometheus.Registerer) ([]manager.Controller, error) {
 	pods, err := manager.WholePods(server)
 	if err != nil {
 		return nil, err
@@ -44,6 +45,10 @@ func (s *settings) controllers(server *rest.Config) ([]manager.Controller, error
 	if err != nil {
 		return nil, err
 	}
+	timesOfClaims := claim.NewMetrics()
+	if err := metrics.Register(timesOfClaims); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
 	return append(run,
 		manager.Controller{Events: "sandboxtemplate-controller", Workers: s.templateWorkers,
 			New: func(env control.Environment, views kinds.Views) control.Controller {
@@ -59,7 +64,9 @@ func (s *settings) controllers(server *rest.Config) ([]manager.Controller, error
 			}},
 		manager.Controller{Events: "sandboxclaim-controller", Workers: s.claimWorkers,
 			New: func(env control.Environment, views kinds.Views) control.Controller {
-				return claim.New(env, views, claim.Options{AllowedLabelDomains: domains, Quiet: s.noClaimEvents})
+				return claim.New(env, views, claim.Options{
+					AllowedLabelDomains: domains, Quiet: s.noClaimEvents, Metrics: timesOfClaims, AnnotateTimes: !s.noClaimTimes,
+				})
 			}},
 	), nil
 }

@@ -41,7 +41,7 @@ type settings struct {
 	recheckInterval  time.Duration
 	warmPoolEviction bool
 
-	noClaimEvents bool
+	noClaimEvents, noClaimTimes bool
 
 	log zap.Options
 
@@ -110,6 +110,8 @@ func (s *settings) declare(flags *flag.FlagSet) {
 		"How long a member of a pool may take to become ready, when nothing explains why it is not, before it is replaced.")
 	flags.BoolVar(&s.warmPoolEviction, "enable-warm-pool-eviction", true, "Let the cluster autoscaler evict pods of pool members whose template does not say.")
 	flags.BoolVar(&s.noClaimEvents, "disable-claim-events", false, "Record no events about SandboxClaims.")
+	flags.BoolVar(&s.noClaimTimes, "disable-claim-observability-annotations", true,
+		"Do not annotate SandboxClaims with when they were first seen and first Ready, one write for each. The metrics tell the difference in any case.")
 
 	config.RegisterFlags(flags)
 	s.log.BindFlags(flags)
@@ -144,7 +146,6 @@ func declareIdle(flags *flag.FlagSet) map[string]bool {
 	boolean("enable-tracing", false, "There are no traces yet.")
 	boolean("cache-label-selectors", false, "Pods belong to a Sandbox by their owner's UID, which no selector can tell.")
 	duration("sandbox-write-behind-window", 0, "Status is written at once, and only when it changes.")
-	boolean("disable-claim-observability-annotations", true, "What it turns off is not written in any case: the times are in the metrics.")
 	return idle
 }
 

@@ -54,7 +54,7 @@ func run(ctx context.Context, log logr.Logger, s *settings) error {
 		return fmt.Errorf("find the API server: %w", err)
 	}
 	s.configure(server)
-	controllers, err := s.controllers(server)
+	controllers, err := s.controllers(server, metrics.Registry)
 	if err != nil {
 		return err
 	}

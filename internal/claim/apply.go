@@ -35,6 +35,8 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step) error 
 		err = r.views.Sandboxes.Delete(ctx, s.sandbox, consistent.Precondition{})
 	case deleteClaim:
 		err = r.views.Claims.Delete(ctx, seen.Claim, consistent.Precondition{Foreground: s.policy == extensions.ClaimShutdownDeleteForeground})
+	case annotate:
+		_, err = r.views.Claims.Patch(ctx, seen.Claim, s.patch)
 	case writeStatus:
 		return r.writeStatus(ctx, seen.Claim, s)
 	default:

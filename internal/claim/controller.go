@@ -35,6 +35,11 @@ type Options struct {
 	AllowedLabelDomains []string
 	// Quiet turns the events about claims off.
 	Quiet bool
+	// Metrics count and time claims. Nil are not looked at by anybody.
+	Metrics *Metrics
+	// AnnotateTimes writes to a claim when it was first seen and when it was Ready, after
+	// it is. It needs the right to patch claims.
+	AnnotateTimes bool
 }
 
 // Reconciler reconciles SandboxClaims.
@@ -44,6 +49,7 @@ type Reconciler struct {
 	options Options
 	roster  *roster.Roster
 	supply  *supply
+	memory  *memory
 }
 
 var _ control.Controller = (*Reconciler)(nil)
@@ -53,7 +59,13 @@ func New(env control.Environment, views kinds.Views, options Options) *Reconcile
 	if len(options.AllowedLabelDomains) == 0 {
 		options.AllowedLabelDomains = []string{DefaultLabelDomain}
 	}
-	return &Reconciler{env: env, views: views, options: options, roster: roster.New(), supply: newSupply(views, env.NewLock)}
+	if options.Metrics == nil {
+		options.Metrics = NewMetrics()
+	}
+	return &Reconciler{
+		env: env, views: views, options: options, roster: roster.New(), supply: newSupply(views, env.NewLock),
+		memory: &memory{times: map[types.UID]times{}, keep: options.AnnotateTimes},
+	}
 }
 
 // Name implements control.Controller.
@@ -71,6 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if seen.Claim == nil {
 			return reconcile.Result{}, nil
 		}
+		seen.Times = r.record(seen)
 		next := decide(seen, r.env.Clock.Now())
 		if next.leavesQueue() {
 			r.leave(seen.Claim)
@@ -110,6 +123,22 @@ func (r *Reconciler) stays(seen observed) bool {
 	ready, wake := r.roster.Stay(client.ObjectKeyFromObject(seen.Source.Pool), waiter(seen.Claim))
 	r.wake(wake)
 	return ready
+}
+
+// record counts and times what the claim's status tells for the first time, and returns
+// the claim's times. That it is read here means that the server has it.
+func (r *Reconciler) record(seen observed) times {
+	if seen.Named == nil {
+		return times{}
+	}
+	t, first := r.memory.learn(seen.Claim, r.env.Clock.Now())
+	if first.bound {
+		r.options.Metrics.bound(seen.Claim, seen.Named)
+	}
+	if first.ready {
+		r.options.Metrics.ready(seen.Claim, seen.Named, t)
+	}
+	return t
 }
 
 func (r *Reconciler) wake(claims []types.NamespacedName) {

@@ -64,7 +64,13 @@ func decideBound(seen observed, now time.Time) step {
 	if patch, changed := metadataPatch(claim, seen.Named); changed && seen.Named.DeletionTimestamp == nil {
 		return putMetadata(seen, now, patchSandbox{sandbox: seen.Named, patch: patch})
 	}
-	return report(seen, now, bound(claim, seen.Named))
+	next := report(seen, now, bound(claim, seen.Named))
+	if _, told := next.(rest); told && seen.AnnotateTimes {
+		if patch, changed := timesPatch(claim, seen.Times); changed {
+			return annotate{patch: patch}
+		}
+	}
+	return next
 }
 
 // decideUnbound brings a claim to its Sandbox.

@@ -49,6 +49,10 @@ type observed struct {
 	// Policy is the template's NetworkPolicy if it exists.
 	Policy *networkingv1.NetworkPolicy
 
+	// AnnotateTimes is Options.AnnotateTimes, and Times what is known to annotate.
+	AnnotateTimes bool
+	Times         times
+
 	// answers are what the server said to this pass's writes.
 	answers
 	// LabelDomains are the domains of Options.AllowedLabelDomains.
@@ -72,6 +76,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, hear
 	}
 	seen.Undecided = gaining(claim, r.views.Sandboxes.Undecided(kinds.ByController, string(claim.UID)))
 	if claim.Status.Sandbox.Name != "" {
+		seen.AnnotateTimes = r.options.AnnotateTimes
 		if seen.OwnPolicy, err = r.ownPolicy(ctx, claim); err != nil {
 			return seen, err
 		}

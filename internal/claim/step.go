@@ -74,6 +74,12 @@ type deleteClaim struct {
 	policy extensions.ClaimShutdownPolicy
 }
 
+// annotate writes to the claim when it was seen and Ready.
+type annotate struct {
+	unqueued
+	patch consistent.Patch
+}
+
 // writeStatus writes the claim's status and then records events.
 type writeStatus struct {
 	status extensions.SandboxClaimStatus
@@ -118,6 +124,8 @@ func (s deleteSandbox) String() string {
 func (s deleteClaim) String() string {
 	return fmt.Sprintf("delete the claim, which has expired (shutdownPolicy %s)", s.policy)
 }
+
+func (s annotate) String() string { return "write to the claim when it was seen and when it was Ready" }
 
 func (s writeStatus) String() string { return "write the claim's status" }
 

@@ -37,6 +37,7 @@ func (r *Reconciler) Watches() []control.Watch {
 func (r *Reconciler) claimChanged(before, after client.Object) []reconcile.Request {
 	if after == nil {
 		gone := before.(*extensions.SandboxClaim)
+		r.memory.forget(gone.UID)
 		return append(requests(r.roster.Leave(gone.UID)), control.Request(gone.Namespace, gone.Name))
 	}
 	claim := after.(*extensions.SandboxClaim)
@@ -44,9 +45,11 @@ func (r *Reconciler) claimChanged(before, after client.Object) []reconcile.Reque
 	if before != nil && before.GetUID() != after.GetUID() {
 		// A list after a broken watch shows the next claim of the name in the place of one
 		// whose deletion nobody saw.
+		r.memory.forget(before.GetUID())
 		wake, before = r.roster.Leave(before.GetUID()), nil
 	}
 	if before == nil {
+		r.memory.see(claim, r.env.Clock.Now())
 		if pool := claim.PoolName(); pool != "" && mayAdopt(claim) {
 			wake = append(wake, r.roster.Enter(poolKey(claim, pool), waiter(claim))...)
 		}

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/consistent"
@@ -23,7 +24,7 @@ func claimWithUID(uid types.UID) *extensions.SandboxClaim {
 }
 
 func TestTheNextClaimOfANameTakesThePlaceOfTheFormerInTheQueue(t *testing.T) {
-	r := New(control.Environment{}, kinds.Views{}, Options{})
+	r := New(control.Environment{Clock: clocktesting.NewFakePassiveClock(now)}, kinds.Views{}, Options{})
 	pool := types.NamespacedName{Namespace: "default", Name: "python"}
 	r.claimChanged(nil, claimWithUID("former"))
 	r.claimChanged(claimWithUID("former"), claimWithUID("next"))
@@ -49,7 +50,7 @@ func (p peeking) Peek(string, string) []*extensions.SandboxClaim { return p.clai
 func TestAMemberWakesClaimsThatTakeFromAnyPool(t *testing.T) {
 	anyPool := claimWithUID("any")
 	anyPool.Spec = extensions.SandboxClaimSpec{TemplateRef: &extensions.SandboxTemplateRef{Name: "python"}}
-	r := New(control.Environment{}, kinds.Views{Claims: peeking{claims: []*extensions.SandboxClaim{anyPool}}}, Options{})
+	r := New(control.Environment{Clock: clocktesting.NewFakePassiveClock(now)}, kinds.Views{Claims: peeking{claims: []*extensions.SandboxClaim{anyPool}}}, Options{})
 	member := newSandbox("member", ownedBy(extensions.SandboxWarmPoolKind, "pool-uid"))
 	if woken := r.sandboxChanged(nil, member); !slices.Contains(woken, control.Request("default", "task")) {
 		t.Errorf("woke %v", woken)
@@ -67,7 +68,7 @@ func TestAPoolThatTakesAnotherTemplateWakesTheClaimsOfBoth(t *testing.T) {
 			Spec:       extensions.SandboxWarmPoolSpec{TemplateRef: extensions.SandboxTemplateRef{Name: template}},
 		}
 	}
-	r := New(control.Environment{}, kinds.Views{Claims: byIndex{found: map[string]string{
+	r := New(control.Environment{Clock: clocktesting.NewFakePassiveClock(now)}, kinds.Views{Claims: byIndex{found: map[string]string{
 		kinds.ByPool + " default/pool":      "of-the-pool",
 		kinds.ByTemplate + " default/old":   "of-the-former",
 		kinds.ByTemplate + " default/newer": "of-the-next",
