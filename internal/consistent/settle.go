@@ -47,7 +47,7 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 	keys, entries, s := v.snapshot()
 	now := v.clock.Now()
 	done := make([]bool, len(keys))
-	var gone []T
+	var gone []*entry[T]
 	var overdue []int
 	lagging := false
 	for i, e := range entries {
@@ -56,7 +56,7 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 		case e.explainedBy(s, stored, ok):
 			done[i] = true
 			if e.outlived(stored, ok) {
-				gone = append(gone, e.obj)
+				gone = append(gone, e)
 			}
 		case e.overdue(now, s):
 			overdue = append(overdue, i)
@@ -64,8 +64,8 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 		lagging = lagging || e.lag(now, s) > maxAge
 	}
 	v.drop(keys, entries, done)
-	for _, last := range gone {
-		v.vanished(last)
+	for _, e := range gone {
+		v.tell(e)
 	}
 	v.mu.Lock()
 	v.lagging = lagging
@@ -145,11 +145,10 @@ func (e *entry[T]) explainedBy(s uint64, stored T, inStore bool) bool {
 	}
 }
 
-// outlived reports whether the store, which explains the entry, is past the end of an
+// outlived reports whether the store, which explains the entry, is past the end of the
 // object that the entry knows.
 func (e *entry[T]) outlived(stored T, inStore bool) bool {
-	var none T
-	return e.known() && any(e.obj) != any(none) && (!inStore || stored.GetUID() != e.uid)
+	return e.known() && (!inStore || stored.GetUID() != e.uid)
 }
 
 // overdue reports whether the entry is older than any lag: the store has moved, and

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,10 +31,10 @@ type Options[T client.Object] struct {
 	// Transform is what the informer does to objects before it stores them. It is
 	// done to kept replies too and may modify its argument.
 	Transform func(T) T
-	// Vanished, if set, is told when a sweep finds that an object this process knew
-	// of is gone, as it was last known. No event may tell of that: while a watch is
-	// broken an object can come and go, or change hands and go. It may also be told of
-	// an object whose events did come.
+	// Vanished, if set, is told when a sweep, or a reply about another object of the
+	// name, shows that an object this process knew of is gone, as it was last known. No
+	// event may tell of that: while a watch is broken an object can come and go, or
+	// change hands and go. It may also be told of an object whose events did come.
 	Vanished func(last T)
 }
 
@@ -307,6 +308,14 @@ func join[T client.Object](e *entry[T], s uint64, stored T, inStore bool) (T, bo
 // is never read under the lock: it may be slow, and the simulator stops there.
 func (v *View[T]) change(key types.NamespacedName, edit func(*entry[T])) {
 	now, s := v.clock.Now(), v.store.Version()
+	if replaced := v.replace(key, edit, now, s); replaced != nil {
+		v.tell(replaced)
+	}
+}
+
+// replace does what change says, and returns the old entry if the next is of another
+// object.
+func (v *View[T]) replace(key types.NamespacedName, edit func(*entry[T]), now time.Time, s uint64) *entry[T] {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var next entry[T]
@@ -323,6 +332,18 @@ func (v *View[T]) change(key types.NamespacedName, edit func(*entry[T])) {
 		next.checked, next.seen = now, s
 	}
 	v.overlay.set(key, &next)
+	if old == nil || next.uid == old.uid {
+		return nil
+	}
+	return old
+}
+
+// tell tells that the object of an entry is gone, if the entry knows one.
+func (v *View[T]) tell(e *entry[T]) {
+	var none T
+	if e.known() && any(e.obj) != any(none) {
+		v.vanished(e.obj)
+	}
 }
 
 // keep records an object from a reply to a request that was sent when the view had
