@@ -46,7 +46,7 @@ func report(seen observed, now time.Time, o outcome) step {
 		if c.Type != agents.ConditionFinished { // its generation is the Sandbox's
 			c.ObservedGeneration = claim.Generation
 		}
-		c.Message = control.Message(c.Message)
+		c.Message = steady(status.Conditions, c.Type, c.Reason, control.Message(c.Message))
 		apimeta.SetStatusCondition(&status.Conditions, c)
 	}
 	set(o.ready)
@@ -190,6 +190,25 @@ func creating(seen observed, why string) outcome {
 	return unready(extensions.ReasonSandboxNotReady, message+passedOver(seen)).unbound(extensions.ReasonCreating, message).unlessServed(seen)
 }
 
+// passedOverMark begins the part of a message that names members.
+const passedOverMark = "; passed over: "
+
+// steady returns the message that stands if the next one differs in the members alone
+// that were passed over. Which of them a claim may look at depends on what other claims
+// hold at that moment; claims that wait beside each other would write for ever.
+func steady(conditions []metav1.Condition, kind, reason, message string) string {
+	stands := apimeta.FindStatusCondition(conditions, kind)
+	if stands == nil || stands.Reason != reason {
+		return message
+	}
+	before, _, named := strings.Cut(stands.Message, passedOverMark)
+	after, _, _ := strings.Cut(message, passedOverMark)
+	if named && before == after {
+		return stands.Message
+	}
+	return message
+}
+
 // passedOver names the members the claim could not adopt, and why.
 func passedOver(seen observed) string {
 	const most = 3
@@ -199,9 +218,9 @@ func passedOver(seen observed) string {
 	case n == 0:
 		return ""
 	case n > most:
-		return fmt.Sprintf("; passed over: %s, and %d more", strings.Join(rejected[:most], ", "), n-most)
+		return fmt.Sprintf(passedOverMark+"%s, and %d more", strings.Join(rejected[:most], ", "), n-most)
 	default:
-		return "; passed over: " + strings.Join(rejected, ", ")
+		return passedOverMark + strings.Join(rejected, ", ")
 	}
 }
 
