@@ -82,7 +82,7 @@ func (c call) String() string { return c.verb + " " + c.resource + " " + c.key.N
 func (a *api[T]) send(c call, do func() (client.Object, error)) (T, error) {
 	var none T
 	r := a.replica
-	w := writer{replica: r, life: r.life, controller: r.current.controller}
+	w := writer{replica: r, life: r.life, controller: r.current.controller, seen: r.seen[r.current]}
 	r.stop()
 	if c.writes() && r.fenced() {
 		r.run.note("%s: %s is refused by the fence", r.name, c)
@@ -104,6 +104,8 @@ type writer struct {
 	replica    *replica
 	life       int
 	controller string
+	// seen is the version of the pods that its pass has seen at least.
+	seen uint64
 }
 
 // leads reports whether the sender still is who leads.
@@ -124,15 +126,11 @@ const (
 	losesItsReply
 	isSentTwice
 	isThrottled
-	fates
 )
 
 // deliver decides the fate of a request and carries it out.
 func (run *Run) deliver(w writer, c call, do func() (client.Object, error)) (client.Object, error) {
-	what := arrives
-	if run.faulty && run.choices.Chance(12) {
-		what = fate(run.choices.Pick(int(fates)))
-	}
+	what := run.fate()
 	resource := run.server.tables[c.resource].resource
 	switch what {
 	case conflicts:
@@ -176,7 +174,8 @@ func (run *Run) as(w writer, c call, do func() (client.Object, error)) (client.O
 	if c.writes() {
 		run.writes++
 		if !w.leads(run) {
-			run.watch.overlapped = true
+			run.watch.overlap.begin(run)
+			defer run.watch.overlap.begin(run)
 		}
 	}
 	return do()

@@ -23,6 +23,7 @@ type informer struct {
 	items   map[types.NamespacedName]client.Object
 	next    int    // the first event that is not delivered
 	version uint64 // what the store says it has seen
+	reach   uint64 // what it has to show before a pass begins
 	// notices are changes the handlers have not been told of.
 	notices []notice
 	// frozen is what a task of a mutation sees instead of the present.
@@ -153,11 +154,6 @@ func (i *informer) bookmark() {
 // relist replaces the store by what there is, as after a broken watch. Handlers are
 // told of the difference; what came and went in between they never learn.
 func (i *informer) relist() {
-	for _, event := range i.events()[i.next:] {
-		if item := i.items[client.ObjectKeyFromObject(event.Object)]; event.Deleted && (item == nil || item.GetUID() != event.Object.GetUID()) {
-			i.replica.run.watch.gap = true
-		}
-	}
 	now := map[types.NamespacedName]client.Object{}
 	for _, obj := range i.server.List(i.resource) {
 		now[client.ObjectKeyFromObject(obj)] = i.slim(obj)

@@ -3,20 +3,16 @@
 package simulation
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
-	"github.com/berthdev/berth/internal/consistent"
 	"github.com/berthdev/berth/internal/kinds"
 )
 
@@ -38,6 +34,7 @@ const (
 	TerminatingIsCurrent   Mutation = "a terminating pod counts as live"
 	TrustPodName           Mutation = "the pod that an annotation names is the Sandbox's"
 	OwnerByName            Mutation = "owners are compared by name"
+	OwnerByVersion         Mutation = "owners are compared by apiVersion"
 	ForgetTerminating      Mutation = "a pool forgets its terminating members"
 	ForgetInFlight         Mutation = "a pool forgets creates with an unknown outcome"
 	NoBlueprintCheck       Mutation = "a member is adopted whatever its blueprint"
@@ -50,8 +47,8 @@ const (
 func Mutations() []Mutation {
 	return []Mutation{
 		NoOverlay, ItemBeforeVersion, StoreBeforeEntry, AdoptUnconditionally, BindUnconditionally, SecondCandidate,
-		SurplusBeforeBinding, DeleteMembersByUID, TerminatingIsCurrent, TrustPodName, OwnerByName, ForgetTerminating,
-		ForgetInFlight, NoBlueprintCheck, ReplacePodTemplate, AlreadyExistsIsFailure, AbsenceFromCache,
+		SurplusBeforeBinding, DeleteMembersByUID, TerminatingIsCurrent, TrustPodName, OwnerByName, OwnerByVersion,
+		ForgetTerminating, ForgetInFlight, NoBlueprintCheck, ReplacePodTemplate, AlreadyExistsIsFailure, AbsenceFromCache,
 	}
 }
 
@@ -61,7 +58,7 @@ func (r *replica) mutated(controller string, views kinds.Views) kinds.Views {
 	case m == SecondCandidate && controller == "claim":
 		views.Sandboxes = &fickle{Kind: views.Sandboxes, given: map[types.NamespacedName]bool{}}
 	case m == SurplusBeforeBinding && controller == "claim":
-		views.Sandboxes = &hasty{views.Sandboxes}
+		views.Sandboxes = &hasty{views.Sandboxes, r}
 	case m == DeleteMembersByUID && controller == "warmpool":
 		views.Sandboxes = &careless{views.Sandboxes}
 	case m == ForgetTerminating && controller == "warmpool":
@@ -74,8 +71,13 @@ func (r *replica) mutated(controller string, views kinds.Views) kinds.Views {
 		views.WarmPools = &cached[*extensions.SandboxWarmPool]{views.WarmPools}
 		views.Templates = &cached[*extensions.SandboxTemplate]{views.Templates}
 		views.Sandboxes = &cached[*agents.Sandbox]{views.Sandboxes}
-	case controller == "sandbox" && (m == TerminatingIsCurrent || m == TrustPodName || m == OwnerByName):
+	case m == TerminatingIsCurrent:
+		views.Pods = &undying{views.Pods}
+	case controller == "sandbox" && (m == TrustPodName || m == OwnerByName):
 		views.Pods = &misled{views.Pods, r, m}
+	case m == OwnerByVersion:
+		views.Pods = &literal[*corev1.Pod]{views.Pods}
+		views.Sandboxes = &literal[*agents.Sandbox]{views.Sandboxes}
 	}
 	return views
 }
@@ -130,191 +132,3 @@ func (i *informer) freeze(version uint64) {
 }
 
 func (i *informer) thaw() { delete(i.frozen, i.replica.current) }
-
-// withoutOverlay reads what the informer shows.
-type withoutOverlay[T client.Object] struct {
-	consistent.Kind[T]
-	store   *informer
-	indexes map[string]consistent.Index[T]
-}
-
-func (w *withoutOverlay[T]) Get(_ context.Context, key types.NamespacedName) (T, bool, error) {
-	obj, ok := w.store.items[key].(T)
-	return obj, ok, nil
-}
-
-func (w *withoutOverlay[T]) By(_ context.Context, index, value string) ([]T, error) {
-	var found []T
-	for _, item := range w.store.sorted() {
-		if obj := item.(T); slices.Contains(w.indexes[index](obj), value) {
-			found = append(found, obj)
-		}
-	}
-	return found, nil
-}
-
-func (w *withoutOverlay[T]) Undecided(string, string) []consistent.Attempt[T] { return nil }
-
-// storeFirst reads the store before the overlay: what is written or swept in between
-// is missed.
-type storeFirst[T client.Object] struct {
-	consistent.Kind[T]
-	store *informer
-}
-
-func (s *storeFirst[T]) Get(ctx context.Context, key types.NamespacedName) (T, bool, error) {
-	s.store.freeze(s.store.version)
-	defer s.store.thaw()
-	s.store.replica.maybeStop()
-	return s.Kind.Get(ctx, key)
-}
-
-func (s *storeFirst[T]) By(ctx context.Context, index, value string) ([]T, error) {
-	s.store.freeze(s.store.version)
-	defer s.store.thaw()
-	s.store.replica.maybeStop()
-	return s.Kind.By(ctx, index, value)
-}
-
-// fickle takes another candidate when it does not know whether it has one.
-type fickle struct {
-	consistent.Kind[*agents.Sandbox]
-	given map[types.NamespacedName]bool
-}
-
-func (f *fickle) Patch(ctx context.Context, s *agents.Sandbox, p consistent.Patch) (*agents.Sandbox, error) {
-	patched, err := f.Kind.Patch(ctx, s, p)
-	if consistent.Again(err) {
-		f.given[client.ObjectKeyFromObject(s)] = true
-	}
-	return patched, err
-}
-
-func (f *fickle) Get(ctx context.Context, key types.NamespacedName) (*agents.Sandbox, bool, error) {
-	if f.given[key] {
-		delete(f.given, key)
-		return nil, false, nil
-	}
-	return f.Kind.Get(ctx, key)
-}
-
-func (f *fickle) By(_ context.Context, index, value string) ([]*agents.Sandbox, error) {
-	return f.Peek(index, value), nil
-}
-
-func (f *fickle) Undecided(string, string) []consistent.Attempt[*agents.Sandbox] { return nil }
-
-// hasty deletes a claim's surplus as soon as it sees it, and keeps the newest.
-type hasty struct {
-	consistent.Kind[*agents.Sandbox]
-}
-
-func (h *hasty) By(ctx context.Context, index, value string) ([]*agents.Sandbox, error) {
-	found, err := h.Kind.By(ctx, index, value)
-	if index != kinds.ByController || err != nil {
-		return found, err
-	}
-	for len(found) > 1 {
-		if found[0].DeletionTimestamp == nil {
-			_ = h.Delete(ctx, found[0], consistent.Precondition{})
-		}
-		found = found[1:]
-	}
-	return found, nil
-}
-
-// careless deletes by UID alone.
-type careless struct {
-	consistent.Kind[*agents.Sandbox]
-}
-
-func (c *careless) Delete(ctx context.Context, s *agents.Sandbox, when consistent.Precondition) error {
-	when.AnyVersion = true
-	return c.Kind.Delete(ctx, s, when)
-}
-
-// forgetful does not see what is terminating.
-type forgetful struct {
-	consistent.Kind[*agents.Sandbox]
-}
-
-func (f *forgetful) By(ctx context.Context, index, value string) ([]*agents.Sandbox, error) {
-	found, err := f.Kind.By(ctx, index, value)
-	return slices.DeleteFunc(found, func(s *agents.Sandbox) bool { return s.DeletionTimestamp != nil }), err
-}
-
-// unaware does not see what may still land.
-type unaware struct {
-	consistent.Kind[*agents.Sandbox]
-}
-
-func (u *unaware) By(_ context.Context, index, value string) ([]*agents.Sandbox, error) {
-	return u.Peek(index, value), nil
-}
-
-func (u *unaware) Undecided(string, string) []consistent.Attempt[*agents.Sandbox] { return nil }
-
-// lenient lets every pool hand out old members.
-type lenient struct {
-	consistent.Kind[*extensions.SandboxWarmPool]
-}
-
-func (l *lenient) Get(ctx context.Context, key types.NamespacedName) (*extensions.SandboxWarmPool, bool, error) {
-	pool, ok, err := l.Kind.Get(ctx, key)
-	if ok {
-		pool = pool.DeepCopy()
-		pool.Spec.UpdateStrategy = nil
-	}
-	return pool, ok, err
-}
-
-// cached takes the cache's word for the server's.
-type cached[T client.Object] struct{ consistent.Kind[T] }
-
-func (c *cached[T]) Live(ctx context.Context, key types.NamespacedName) (T, bool, error) {
-	return c.Get(ctx, key)
-}
-
-// misled is wrong about which pods are a Sandbox's.
-type misled struct {
-	consistent.Kind[*corev1.Pod]
-	replica  *replica
-	mutation Mutation
-}
-
-func (m *misled) By(ctx context.Context, index, value string) ([]*corev1.Pod, error) {
-	found, err := m.Kind.By(ctx, index, value)
-	if err != nil {
-		return nil, err
-	}
-	if m.mutation == TerminatingIsCurrent {
-		for n, pod := range found {
-			found[n] = pod.DeepCopy()
-			found[n].DeletionTimestamp = nil
-		}
-		return found, nil
-	}
-	if len(found) > 0 {
-		return found, nil
-	}
-	for _, obj := range m.replica.informers[0].sorted() {
-		s, ok := obj.(*agents.Sandbox)
-		if !ok || string(s.UID) != value {
-			continue
-		}
-		name := s.Name
-		if m.mutation == TrustPodName {
-			name = s.Annotations[agents.AnnotationPodName]
-		}
-		pod, ok, err := m.Get(ctx, key(name))
-		if err != nil || !ok {
-			return nil, err
-		}
-		owner := metav1.GetControllerOf(pod)
-		if m.mutation == OwnerByName && (owner == nil || owner.Name != s.Name) {
-			return nil, nil
-		}
-		return []*corev1.Pod{pod}, nil
-	}
-	return nil, nil
-}

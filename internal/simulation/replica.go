@@ -5,6 +5,8 @@ package simulation
 import (
 	"context"
 	"reflect"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -38,7 +40,9 @@ type replica struct {
 	leading     bool
 	controllers []*running
 	tasks       []*task
-	current     *task
+	// seen are the versions of the pods that each task has seen at least.
+	seen    map[*task]uint64
+	current *task
 }
 
 // running is a controller of a leader.
@@ -67,6 +71,7 @@ func (r *replica) start() {
 	r.life++
 	r.alive, r.paused, r.leading = true, false, false
 	r.informers, r.sweeps, r.controllers, r.tasks = nil, nil, nil, nil
+	r.seen = map[*task]uint64{}
 	r.views = kinds.Views{
 		Sandboxes:       newView(r, kinds.Sandboxes()),
 		Templates:       newView(r, kinds.Templates()),
@@ -95,6 +100,7 @@ func newView[T client.Object](r *replica, kind kinds.Kind[T]) consistent.Kind[T]
 	i.sync()
 	view := consistent.New(consistent.Options[T]{
 		Name: kind.Resource, API: &api[T]{r, kind}, Store: i, Clock: r.clock, Indexes: kind.Indexes, Transform: kind.Slim,
+		Vanished: func(last T) { r.told(i.kind, notice{before: last}) },
 	})
 	r.informers = append(r.informers, i)
 	r.sweeps = append(r.sweeps, view.Sweep)
@@ -134,18 +140,41 @@ func (r *replica) lead() {
 			i.notices = append(i.notices, notice{after: obj})
 		}
 	}
+	for _, i := range r.informers {
+		i.reach = 0
+		for _, obj := range r.run.server.peek(i.resource) {
+			version, _ := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+			i.reach = max(i.reach, version)
+		}
+	}
 	r.run.note("%s leads", r.name)
+}
+
+// caughtUp reports whether the informers show every object that there was when the
+// replica began to lead. Before that it makes no pass.
+func (r *replica) caughtUp() bool {
+	for _, i := range r.informers {
+		if i.version < i.reach {
+			return false
+		}
+	}
+	return true
 }
 
 // tell lets the handlers of an informer learn of its oldest change.
 func (r *replica) tell(i *informer) {
 	n := i.notices[0]
 	i.notices = i.notices[1:]
+	r.told(i.kind, n)
+}
+
+// told lets the controllers that run learn of a change.
+func (r *replica) told(kind reflect.Type, n notice) {
 	if !r.leading {
 		return
 	}
 	for _, c := range r.controllers {
-		for _, watch := range c.watches[i.kind] {
+		for _, watch := range c.watches[kind] {
 			for _, request := range watch.Enqueue(n.before, n.after) {
 				c.queue.add(request)
 			}
@@ -163,18 +192,25 @@ func (r *replica) wake(controller string, requests ...reconcile.Request) {
 	}
 }
 
+// informerOf returns the informer of a resource.
+func (r *replica) informerOf(resource string) *informer {
+	return r.informers[slices.IndexFunc(r.informers, func(i *informer) bool { return i.resource == resource })]
+}
+
 // begin starts a pass over the n-th request in a controller's queue.
 func (r *replica) begin(c *running, n int) {
 	request := c.queue.take(n)
 	c.busy++
-	r.tasks = append(r.tasks, r.run.crew.newTask(c.name, c.name+" "+request.Name, func() {
+	t := r.run.crew.newTask(c.name, c.name+" "+request.Name, func() {
 		result, err := c.Reconcile(quiet, request)
 		c.busy--
 		c.queue.done(request, result, err)
 		if err != nil {
 			r.run.note("%s: the pass of %s %s failed: %s", r.name, c.name, request.Name, err.Error())
 		}
-	}))
+	})
+	r.tasks = append(r.tasks, t)
+	r.seen[t] = r.informerOf("pods").version
 }
 
 // quiet is a context whose logger says nothing.
@@ -196,6 +232,7 @@ func (r *replica) resume(n int) {
 		r.run.fail("panic", "%s: %s: %v\n%s", r.name, t.name, t.panic, t.stack)
 	}
 	if t.ended {
+		delete(r.seen, t)
 		r.tasks = append(r.tasks[:n:n], r.tasks[n+1:]...)
 	}
 }
@@ -209,7 +246,7 @@ func (r *replica) stop() {
 
 // maybeStop stops now and then, if it is a task that asks.
 func (r *replica) maybeStop() {
-	if r.current != nil && r.run.faulty && r.run.choices.Chance(24) {
+	if r.current != nil && r.run.faulty && r.run.choices.Chance(r.run.focus.oneStop) {
 		r.stop()
 	}
 }

@@ -48,6 +48,7 @@ func (f *Failure) Error() string {
 type Run struct {
 	settings Settings
 	choices  *Choices
+	focus    focus
 	clock    *Clock
 	server   *Server
 	replicas []*replica
@@ -90,16 +91,17 @@ func New(choices *Choices, settings Settings) *Run {
 	run.server.Admit = run.admit
 	run.server.Changed = run.watch.changed
 	run.watch.begin(run)
-	for _, name := range []string{"A", "B"} {
-		run.replicas = append(run.replicas, &replica{run: run, name: name, clock: &skewed{clock: run.clock}})
-	}
 	return run
 }
 
 // Do carries the run out and returns the first violation, or nil.
 func (run *Run) Do() *Failure {
 	defer run.end()
-	run.fence = run.choices.Pick(3) != 2
+	run.chooseFocus()
+	for _, name := range []string{"A", "B"}[:run.focus.replicas] {
+		run.replicas = append(run.replicas, &replica{run: run, name: name, clock: &skewed{clock: run.clock}})
+	}
+	run.fence = run.choices.Pick(3) != 2 && !run.focus.unfenced
 	faulty := run.choices.Pick(5) != 0
 	run.world.populate(run)
 	for _, r := range run.replicas {

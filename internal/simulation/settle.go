@@ -4,6 +4,8 @@ package simulation
 
 import (
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // horizon is how long a run is left alone, in its own time: longer than any pause.
@@ -35,11 +37,12 @@ func (run *Run) settle() {
 	if run.failure != nil {
 		return
 	}
-	if run.watch.overlapped || run.watch.gap {
-		// Two things are repaired only when the object is looked at next: a status that a
-		// former leader wrote, which looks like an echo of the present one's; and the loss
-		// of what came and went in a gap of a watch.
-		run.resync()
+	if len(run.watch.echoes) > 0 {
+		// A status that a former leader wrote looks like an echo of the present one's. It
+		// is repaired when the object is looked at next.
+		run.lookAgain(func(resource string, obj client.Object) bool {
+			return run.watch.echoes[thing{resource, client.ObjectKeyFromObject(obj)}]
+		})
 		run.rest(horizon)
 		if run.failure != nil {
 			return
@@ -49,19 +52,23 @@ func (run *Run) settle() {
 	if run.failure != nil {
 		return
 	}
-	written := run.writes
-	run.resync()
+	written := run.writes - run.watch.named
+	run.lookAgain(func(string, client.Object) bool { return true })
 	run.rest(time.Minute)
-	if run.writes != written {
-		run.fail("no writes at rest", "%d requests were sent although nothing had changed", run.writes-written)
+	if more := run.writes - run.watch.named - written; more != 0 {
+		run.fail("no writes at rest", "%d requests were sent although nothing had changed", more)
 	}
 }
 
-// resync has the leader look at everything once more.
-func (run *Run) resync() {
-	run.note("everything is looked at once more")
+// lookAgain has the leader look at some objects once more, as a resync does at all.
+func (run *Run) lookAgain(at func(resource string, obj client.Object) bool) {
 	for _, i := range run.leader.informers {
-		i.resync()
+		for _, obj := range i.sorted() {
+			if at(i.resource, obj) {
+				run.note("%s %s is looked at once more", i.resource, obj.GetName())
+				i.notices = append(i.notices, notice{before: obj, after: obj})
+			}
+		}
 	}
 }
 
@@ -110,7 +117,7 @@ func (r *replica) catchUp() bool {
 			busy = true
 		}
 	}
-	if r.leads() {
+	if r.leads() && r.caughtUp() {
 		for _, c := range r.controllers {
 			for c.busy < workers && len(c.queue.waiting) > 0 {
 				r.begin(c, 0)

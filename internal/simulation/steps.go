@@ -25,12 +25,13 @@ func (run *Run) once() {
 	run.world.actions(run)
 	run.may(20, run.tick)
 	for i := range run.late {
-		run.may(30, func() { run.arrive(i) })
+		run.may(run.focus.arrival, func() { run.arrive(i) })
 	}
-	run.may(30, func() { run.world.user(run) })
+	run.may(run.focus.users, func() { run.world.user(run) })
 	if run.faulty {
 		run.faults()
 	}
+	run.watch.overlap.look(run)
 	total := 0
 	for _, a := range run.actions {
 		total += a.weight
@@ -58,16 +59,21 @@ func (r *replica) actions() {
 	for n := range r.tasks {
 		run.may(60, func() { r.resume(n) })
 	}
-	if r.leads() {
+	if r.leads() && r.caughtUp() {
 		for _, c := range r.controllers {
 			if c.busy < workers && len(c.queue.waiting) > 0 {
 				run.may(60, func() { r.begin(c, run.choices.Pick(len(c.queue.waiting))) })
 			}
 		}
 	}
-	for _, i := range r.informers {
+	for n, i := range r.informers {
 		if behind := i.behind(); behind > 0 {
-			run.may(i.pace, func() { i.deliver(1 + run.choices.Pick(min(behind, 4))) })
+			run.may(i.pace, func() {
+				i.deliver(1 + run.choices.Pick(min(behind, 4)))
+				if run.focus.sweeps && run.choices.Chance(2) {
+					r.sweep(n)
+				}
+			})
 		}
 		if len(i.notices) > 0 {
 			run.may(60, func() { r.tell(i) })
@@ -115,8 +121,8 @@ func (run *Run) faults() {
 		case r.leading && run.leader != r:
 			run.may(10, r.crash) // it notices that it lost the lease, and ends
 		default:
-			run.may(1, r.crash)
-			run.may(2, func() {
+			run.may(run.focus.upheaval, r.crash)
+			run.may(2*run.focus.upheaval, func() {
 				run.note("%s pauses", r.name)
 				r.paused = true
 			})
@@ -132,18 +138,10 @@ func (run *Run) faults() {
 const lease = 15 * time.Second
 
 // failOver gives the lease of a leader that is dead or paused to a replica, once it
-// has run out.
+// has run out. Passes begin when its informers show what there was.
 func (run *Run) failOver(to *replica) {
 	run.pass(lease)
 	run.note("%s takes the lease over", to.name)
-	if run.choices.Chance(3) {
-		// Its informers are even further behind than the lease is long.
-		run.watch.overlapped = true
-	} else {
-		for _, i := range to.informers {
-			i.deliver(i.behind())
-		}
-	}
 	run.elect(to)
 }
 
@@ -151,6 +149,12 @@ func (run *Run) failOver(to *replica) {
 func (run *Run) arrive(n int) {
 	l := run.late[n]
 	run.late = slices.Delete(run.late, n, n+1)
+	if made, ok := run.watch.made[thing{l.call.resource, l.call.key}]; ok && l.call.verb == "create" && !made.Before(l.sent) {
+		// Its repeat has made the object meanwhile. If that is gone, this makes it once
+		// more, and whoever sent it has no reason to expect that any more.
+		run.watch.overlap.begin(run)
+		defer run.watch.overlap.begin(run)
+	}
 	_, err := run.as(l.from, l.call, l.do)
 	run.note("%s: the late %s arrives: %s", l.from, l.call, outcome{nil, err})
 }

@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,62 +14,90 @@ import (
 	"github.com/berthdev/berth/internal/consistent"
 )
 
-// user lets a user, or another controller, do something.
+// deed is something that a user, or another controller, does.
+type deed func(w *world, run *Run)
+
+func times(n int, what ...deed) []deed { return slices.Repeat(what, n) }
+
+func deeds(parts ...[]deed) []deed { return slices.Concat(parts...) }
+
+// everyday is what users do all in all.
+func everyday() []deed {
+	return deeds(
+		times(4, makeClaim), times(2, dropClaim, editTemplate, suspend, replace, stampSandbox),
+		times(1, changeClaim, scalePool, switchPool, dropSandbox, dropPool, dropTemplate, revertTemplate, forge, strip,
+			dropDependent, other, remake, olden),
+	)
+}
+
+// user lets somebody do something.
 func (w *world) user(run *Run) {
-	pick := run.choices.Pick
-	switch pick(24) {
-	case 0, 1, 2, 3:
-		w.createClaim(run)
-	case 4, 5:
-		w.delete(run, "sandboxclaims", pick(6) == 5)
-	case 6:
-		w.edit(run, "sandboxclaims", "change the metadata of", func(obj client.Object) {
-			c := obj.(*extensions.SandboxClaim)
-			c.Spec.AdditionalPodMetadata.Labels = map[string]string{"sandbox.users.io/team": []string{"a", "b"}[pick(2)]}
-		})
-	case 7, 8:
-		w.edit(run, "sandboxtemplates", "edit", func(obj client.Object) {
-			w.edits++
-			obj.(*extensions.SandboxTemplate).Spec.PodTemplate.Spec.Containers[0].Image = fmt.Sprintf("image:%d", w.edits)
-		})
-	case 9:
-		w.edit(run, "sandboxwarmpools", "scale", func(obj client.Object) {
-			obj.(*extensions.SandboxWarmPool).Spec.Replicas = ptr.To(int32(pick(4)))
-		})
-	case 10:
-		w.edit(run, "sandboxwarmpools", "switch", func(obj client.Object) {
-			p := obj.(*extensions.SandboxWarmPool)
-			p.Spec.TemplateRef.Name = w.templates[pick(len(w.templates))]
-			p.Spec.UpdateStrategy.Type = strategies[pick(3)]
-		})
-	case 11:
-		w.delete(run, "sandboxes", pick(4) == 3)
-	case 12, 13:
-		w.edit(run, "sandboxes", "suspend or resume", func(obj client.Object) {
-			s := obj.(*agents.Sandbox)
-			if s.Spec.OperatingMode == agents.OperatingModeSuspended {
-				s.Spec.OperatingMode = agents.OperatingModeRunning
-			} else {
-				s.Spec.OperatingMode = agents.OperatingModeSuspended
-			}
-		})
-	case 14:
-		w.delete(run, "sandboxwarmpools", pick(3) == 2)
-	case 15:
-		w.delete(run, "sandboxtemplates", false)
-	case 16, 17:
-		w.replace(run)
-	case 18:
-		w.forge(run)
-	case 19:
-		w.strip(run)
-	case 20:
-		w.delete(run, []string{"pods", "services", "networkpolicies"}[pick(3)], false)
-	case 21, 22:
-		w.stampSandbox(run)
-	case 23:
-		w.other(run)
-	}
+	deeds := run.focus.deeds
+	deeds[run.choices.Pick(len(deeds))](w, run)
+}
+
+func makeClaim(w *world, run *Run) { w.createClaim(run) }
+
+func dropClaim(w *world, run *Run) { w.delete(run, "sandboxclaims", run.choices.Pick(6) == 5) }
+
+func changeClaim(w *world, run *Run) {
+	w.edit(run, "sandboxclaims", "change the metadata of", func(obj client.Object) {
+		c := obj.(*extensions.SandboxClaim)
+		c.Spec.AdditionalPodMetadata.Labels = map[string]string{"sandbox.users.io/team": []string{"a", "b"}[run.choices.Pick(2)]}
+	})
+}
+
+func editTemplate(w *world, run *Run) {
+	w.edit(run, "sandboxtemplates", "edit", func(obj client.Object) {
+		w.edits++
+		obj.(*extensions.SandboxTemplate).Spec.PodTemplate.Spec.Containers[0].Image = fmt.Sprintf("image:%d", w.edits)
+	})
+}
+
+// revertTemplate makes a template what one was at first.
+func revertTemplate(w *world, run *Run) {
+	w.edit(run, "sandboxtemplates", "revert", func(obj client.Object) {
+		obj.(*extensions.SandboxTemplate).Spec.PodTemplate.Spec.Containers[0].Image = "image:0"
+	})
+}
+
+func scalePool(w *world, run *Run) {
+	w.edit(run, "sandboxwarmpools", "scale", func(obj client.Object) {
+		obj.(*extensions.SandboxWarmPool).Spec.Replicas = ptr.To(int32(run.choices.Pick(4)))
+	})
+}
+
+func switchPool(w *world, run *Run) {
+	w.edit(run, "sandboxwarmpools", "switch", func(obj client.Object) {
+		p := obj.(*extensions.SandboxWarmPool)
+		p.Spec.TemplateRef.Name = w.templates[run.choices.Pick(len(w.templates))]
+		p.Spec.UpdateStrategy.Type = w.strategy(run)
+	})
+}
+
+func dropSandbox(w *world, run *Run) { w.delete(run, "sandboxes", run.choices.Pick(4) == 3) }
+
+func suspend(w *world, run *Run) {
+	w.edit(run, "sandboxes", "suspend or resume", func(obj client.Object) {
+		s := obj.(*agents.Sandbox)
+		if s.Spec.OperatingMode == agents.OperatingModeSuspended {
+			s.Spec.OperatingMode = agents.OperatingModeRunning
+		} else {
+			s.Spec.OperatingMode = agents.OperatingModeSuspended
+		}
+	})
+}
+
+func dropPool(w *world, run *Run) { w.delete(run, "sandboxwarmpools", run.choices.Pick(3) == 2) }
+
+func dropTemplate(w *world, run *Run) { w.delete(run, "sandboxtemplates", false) }
+
+func dropPod(w *world, run *Run) { w.delete(run, "pods", false) }
+
+func dropService(w *world, run *Run) { w.delete(run, "services", false) }
+
+func dropDependent(w *world, run *Run) {
+	w.delete(run, []string{"pods", "services", "networkpolicies"}[run.choices.Pick(3)], false)
 }
 
 // any returns one of the objects of a resource, nil if there is none. Those of
@@ -97,17 +126,19 @@ func (w *world) edit(run *Run, resource, what string, edit func(client.Object)) 
 }
 
 func (w *world) delete(run *Run, resource string, foreground bool) {
-	obj := w.any(run, resource)
-	if obj == nil {
-		return
+	if obj := w.any(run, resource); obj != nil {
+		w.deleteOne(run, resource, obj, foreground)
 	}
+}
+
+func (w *world) deleteOne(run *Run, resource string, obj client.Object, foreground bool) {
 	run.note("user: delete %s %s", resource, obj.GetName())
 	_, _, _ = run.server.Delete(resource, client.ObjectKeyFromObject(obj), consistent.DeleteCondition{Foreground: foreground})
 }
 
 // replace makes what is missing of the pools, templates and Sandboxes anew, under the
 // names of those that are gone.
-func (w *world) replace(run *Run) {
+func replace(w *world, run *Run) {
 	for _, name := range w.templates {
 		if run.server.tables["sandboxtemplates"].objects[key(name)] == nil {
 			w.createTemplate(run, name)
@@ -123,9 +154,29 @@ func (w *world) replace(run *Run) {
 	w.createSandbox(run)
 }
 
+// remake deletes something and makes another of the same name at once.
+func remake(w *world, run *Run) {
+	resource := []string{"sandboxes", "sandboxclaims", "sandboxwarmpools", "sandboxtemplates"}[run.choices.Pick(4)]
+	obj := w.any(run, resource)
+	if obj == nil || obj.GetDeletionTimestamp() != nil {
+		return
+	}
+	w.deleteOne(run, resource, obj, false)
+	switch name := obj.GetName(); resource {
+	case "sandboxes":
+		w.createSandboxNamed(run, name)
+	case "sandboxclaims":
+		w.createClaimNamed(run, name)
+	case "sandboxwarmpools":
+		w.createPool(run, name)
+	case "sandboxtemplates":
+		w.createTemplate(run, name)
+	}
+}
+
 // forge makes a Sandbox look like what it is not: annotations and labels are no
 // evidence.
-func (w *world) forge(run *Run) {
+func forge(w *world, run *Run) {
 	pods := run.server.peek("pods")
 	w.edit(run, "sandboxes", "forge marks on", func(obj client.Object) {
 		annotations, labels := obj.GetAnnotations(), obj.GetLabels()
@@ -141,7 +192,7 @@ func (w *world) forge(run *Run) {
 				annotations[agents.AnnotationPodName] = pods[run.choices.Pick(len(pods))].GetName()
 			}
 		case 1:
-			labels[agents.LabelWarmPool] = agents.NameHash(w.pools[0])
+			labels[agents.LabelWarmPool] = agents.NameHash("p0")
 			annotations[agents.AnnotationTemplateRef] = w.templates[0]
 		case 2:
 			delete(labels, agents.LabelWarmPool)
@@ -153,14 +204,31 @@ func (w *world) forge(run *Run) {
 }
 
 // strip takes an object's owners away.
-func (w *world) strip(run *Run) {
+func strip(w *world, run *Run) {
 	w.edit(run, []string{"pods", "sandboxes", "services"}[run.choices.Pick(3)], "strip the owners of", func(obj client.Object) {
 		obj.SetOwnerReferences(nil)
 	})
 }
 
+// olden makes an object what a release left behind that knew another version of the
+// API: its owner is the same.
+func olden(w *world, run *Run) {
+	w.edit(run, []string{"pods", "sandboxes", "services"}[run.choices.Pick(3)], "give owners of v1alpha1 to", func(obj client.Object) {
+		owners := slices.Clone(obj.GetOwnerReferences())
+		for i := range owners {
+			switch owners[i].APIVersion {
+			case agents.GroupVersion.String():
+				owners[i].APIVersion = agents.GroupName + "/v1alpha1"
+			case extensions.GroupVersion.String():
+				owners[i].APIVersion = extensions.GroupName + "/v1alpha1"
+			}
+		}
+		obj.SetOwnerReferences(owners)
+	})
+}
+
 // stampSandbox is what another controller does to roll its configuration out.
-func (w *world) stampSandbox(run *Run) {
+func stampSandbox(w *world, run *Run) {
 	w.edit(run, "sandboxes", "stamp", func(obj client.Object) {
 		s := obj.(*agents.Sandbox)
 		w.stamps++
@@ -174,7 +242,7 @@ func (w *world) stampSandbox(run *Run) {
 }
 
 // other is what happens more rarely.
-func (w *world) other(run *Run) {
+func other(w *world, run *Run) {
 	switch run.choices.Pick(4) {
 	case 0:
 		w.createForeign(run)

@@ -4,6 +4,8 @@ package simulation
 
 import (
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -20,12 +22,16 @@ import (
 // watcher holds the invariants. It sees every change on the server, which no replica
 // does, and remembers what there was.
 type watcher struct {
-	run *Run
-	// overlapped: somebody who does not lead has written, or leads without having seen
-	// what was written before. What needs a single writer is then repaired, not kept.
-	overlapped bool
-	// gap: something came and went while a watch was broken, and no event tells of it.
-	gap       bool
+	run     *Run
+	overlap overlap
+	// named counts the writes that only name members a claim passed over.
+	named int
+	// echoes are the objects whose status was last written by somebody who does not
+	// lead: it looks like the leader's own writing.
+	echoes map[thing]bool
+	// made is when something of each name was made last.
+	made      map[thing]time.Time
+	evidence  evidence
 	claims    map[types.UID]*claimRecord
 	pods      map[types.UID]bool   // were ever a Sandbox's
 	owners    map[types.UID]bool   // Sandboxes that ever had a pod
@@ -44,7 +50,7 @@ type claimRecord struct {
 func (w *watcher) begin(run *Run) {
 	*w = watcher{
 		run: run, claims: map[types.UID]*claimRecord{}, pods: map[types.UID]bool{}, owners: map[types.UID]bool{}, stamps: map[types.UID]string{},
-		limits: map[types.UID]int{}, pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
+		echoes: map[thing]bool{}, made: map[thing]time.Time{}, evidence: evidence{}, limits: map[types.UID]int{}, pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
 	}
 }
 
@@ -59,8 +65,13 @@ func (w *watcher) changed(resource string, before, after client.Object) {
 	if w.run.writer != nil && obj.GetLabels()[foreign] != "" && w.run.writer.controller != "sandbox" {
 		w.run.fail("foreign objects are left alone", "%s wrote to %s %s", w.run.writer, resource, obj.GetName())
 	}
+	if before == nil {
+		w.made[thing{resource, client.ObjectKeyFromObject(obj)}] = w.run.clock.Now()
+	}
+	w.echoed(resource, before, after)
 	switch resource {
 	case "pods":
+		w.evidence.changed(w.run, asPod(before), asPod(after))
 		w.podChanged(asPod(before), asPod(after))
 	case "sandboxes":
 		w.sandboxChanged(asSandbox(before), asSandbox(after))
@@ -136,18 +147,17 @@ func (w *watcher) sandboxChanged(before, after *agents.Sandbox) {
 	if after == nil {
 		return
 	}
-	if run.writer != nil && apimeta.IsStatusConditionTrue(after.Status.Conditions, agents.ConditionReady) && !w.owners[after.UID] {
-		run.fail("only its own pod makes a Sandbox Ready", "%s calls Sandbox %s Ready, which never had a pod", run.writer, after.Name)
-	}
 	owner := control.ControllerUID(after)
 	if record := w.claims[owner]; record != nil && !record.mine[after.UID] {
 		record.mine[after.UID] = true
 		w.atMostOne(owner)
 		if before != nil {
 			w.adopted(record, before, after)
+		} else {
+			w.madeFor(record, after)
 		}
 	}
-	if pool := control.ControllerOf(after, extensions.GroupName, extensions.SandboxWarmPoolKind); pool != nil && before == nil && run.writer != nil && !w.overlapped {
+	if pool := control.ControllerOf(after, extensions.GroupName, extensions.SandboxWarmPoolKind); pool != nil && before == nil && run.writer != nil && !w.overlap.on {
 		members := 0
 		for _, obj := range run.server.peek("sandboxes") {
 			if control.ControllerUID(obj) == owner {
@@ -164,6 +174,7 @@ func (w *watcher) sandboxChanged(before, after *agents.Sandbox) {
 func (w *watcher) sandboxWritten(before, after *agents.Sandbox) {
 	run := w.run
 	if after != nil {
+		w.calledReady(before, after)
 		if want, ok := w.stamps[after.UID]; ok && after.Spec.PodTemplate.Metadata.Annotations[stamp] != want {
 			run.fail("foreign keys survive", "%s took another controller's annotation off Sandbox %s", run.writer, after.Name)
 		}
@@ -188,7 +199,7 @@ func (w *watcher) sandboxWritten(before, after *agents.Sandbox) {
 
 // atMostOne holds that a claim controls one Sandbox.
 func (w *watcher) atMostOne(claim types.UID) {
-	if w.overlapped {
+	if w.overlap.on {
 		return
 	}
 	var live []string
@@ -221,23 +232,79 @@ func (w *watcher) adopted(claim *claimRecord, before, after *agents.Sandbox) {
 	case !blueprint.Intact(before):
 		run.fail("only members are adopted", "%s adopted Sandbox %s, which is suspended or has an end", run.writer, after.Name)
 		return
+	case !w.evidence.since(after.UID, run.writer.seen):
+		run.fail("only members that are ready are adopted", "%s adopted Sandbox %s, which had no pod that served", run.writer, after.Name)
+		return
 	}
-	for _, state := range w.statesSince(w.pools, "sandboxwarmpools", ref.Name, claim.created) {
+	if !w.forbidden(claim, ref.Name, func(t *extensions.SandboxTemplate) bool { return blueprint.Matches(before, t) }) {
+		return
+	}
+	run.fail("no claim gets an older blueprint under Recreate",
+		"%s adopted Sandbox %s, which was of an older blueprint before the claim was created", run.writer, after.Name)
+}
+
+// madeFor looks at a Sandbox that was made for a claim.
+func (w *watcher) madeFor(record *claimRecord, s *agents.Sandbox) {
+	claim := asClaim(w.run.server.tables["sandboxclaims"].objects[key(s.Name)])
+	if w.run.writer == nil || claim == nil || !control.IsControlledBy(s, claim.UID) || claim.PoolName() == "" {
+		return
+	}
+	if slices.Contains(w.statesSince(w.pools, "sandboxwarmpools", claim.PoolName(), record.created), nil) {
+		return // a template of the claim's own may have taken the pool's place
+	}
+	image := s.Spec.PodTemplate.Spec.Containers[0].Image
+	if w.forbidden(record, claim.PoolName(), func(t *extensions.SandboxTemplate) bool { return t.Spec.PodTemplate.Spec.Containers[0].Image == image }) {
+		w.run.fail("no claim gets an older blueprint under Recreate",
+			"%s made Sandbox %s with %s, which was older before the claim was created", w.run.writer, s.Name, image)
+	}
+}
+
+// forbidden reports whether a claim may not get a Sandbox of a blueprint: at all times
+// since the claim was created its pool was under Recreate, and the template another.
+func (w *watcher) forbidden(claim *claimRecord, pool string, matches func(*extensions.SandboxTemplate) bool) bool {
+	for _, state := range w.statesSince(w.pools, "sandboxwarmpools", pool, claim.created) {
 		pool := asPool(state)
 		if pool == nil {
 			continue
 		}
 		if pool.UpdateStrategyType() != extensions.WarmPoolRecreate {
-			return
+			return false
 		}
 		for _, state := range w.statesSince(w.templates, "sandboxtemplates", pool.Spec.TemplateRef.Name, claim.created) {
-			if t := asTemplate(state); t != nil && blueprint.Matches(before, t) {
-				return
+			if t := asTemplate(state); t != nil && matches(t) {
+				return false
 			}
 		}
 	}
-	run.fail("no claim gets an older blueprint under Recreate",
-		"%s adopted Sandbox %s, which was of an older blueprint before the claim was created", run.writer, after.Name)
+	return true
+}
+
+// calledReady holds that a Sandbox is called Ready only for a pod of its own that
+// serves. It has had one since what the writer's pass has seen.
+func (w *watcher) calledReady(before, after *agents.Sandbox) {
+	if w.run.writer.controller == "sandbox" && apimeta.IsStatusConditionTrue(after.Status.Conditions, agents.ConditionReady) &&
+		!equality.Semantic.DeepEqual(before.Status, after.Status) && !w.evidence.since(after.UID, w.run.writer.seen) {
+		w.run.fail("only its own live pod makes a Sandbox Ready", "%s calls Sandbox %s Ready, which had no pod that served", w.run.writer, after.Name)
+	}
+}
+
+// echoed remembers whose status was written by somebody who does not lead.
+func (w *watcher) echoed(resource string, before, after client.Object) {
+	if after == nil {
+		return
+	}
+	if at := (thing{resource, client.ObjectKeyFromObject(after)}); w.run.writer != nil {
+		delete(w.echoes, at)
+		if before != nil && !w.run.writer.leads(w.run) {
+			w.echoes[at] = true
+		}
+	}
+}
+
+// thing is an object, whatever its UID.
+type thing struct {
+	resource string
+	key      client.ObjectKey
 }
 
 func (w *watcher) claimChanged(before, after *extensions.SandboxClaim) {
@@ -248,6 +315,9 @@ func (w *watcher) claimChanged(before, after *extensions.SandboxClaim) {
 	if before == nil {
 		w.claims[after.UID] = &claimRecord{created: run.server.version, mine: map[types.UID]bool{}}
 		return
+	}
+	if run.writer != nil && namesMembers(before, after) {
+		w.named++
 	}
 	record := w.claims[after.UID]
 	was, is := before.Status.Sandbox, after.Status.Sandbox
@@ -260,6 +330,22 @@ func (w *watcher) claimChanged(before, after *extensions.SandboxClaim) {
 		}
 	}
 	w.notFound(record, before, after)
+}
+
+// namesMembers reports whether all that changed is that a claim names members that it
+// passed over. It may have looked while others held them, and then names them later.
+func namesMembers(before, after *extensions.SandboxClaim) bool {
+	said, same := false, len(before.Status.Conditions) == len(after.Status.Conditions)
+	for _, is := range after.Status.Conditions {
+		was := apimeta.FindStatusCondition(before.Status.Conditions, is.Type)
+		if was == nil || was.Reason != is.Reason {
+			return false
+		}
+		head, _, named := strings.Cut(is.Message, "; passed over: ")
+		same = same && (was.Message == head || was.Message == is.Message)
+		said = said || named && was.Message == head
+	}
+	return said && same
 }
 
 // notFound holds that a claim says that its pool or template does not exist only if

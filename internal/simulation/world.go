@@ -46,21 +46,23 @@ func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: 
 // populate makes what is there before the run begins.
 func (w *world) populate(run *Run) {
 	pick := run.choices.Pick
-	for n := range 1 + pick(2) {
+	for n := range 1 + pick(run.focus.templates) {
 		w.templates = append(w.templates, fmt.Sprintf("t%d", n))
 		w.createTemplate(run, w.templates[n])
 	}
-	for n := range 1 + pick(2) {
-		w.pools = append(w.pools, fmt.Sprintf("p%d", n))
-		w.createPool(run, w.pools[n])
+	if run.focus.pools > 0 {
+		for n := range 1 + pick(run.focus.pools) {
+			w.pools = append(w.pools, fmt.Sprintf("p%d", n))
+			w.createPool(run, w.pools[n])
+		}
 	}
-	if pick(3) == 2 {
+	if run.focus.sandboxes > 0 && pick(3) == 2 {
 		w.createSandbox(run)
 	}
-	if pick(4) == 3 {
+	if run.focus.claims > 3 && pick(4) == 3 {
 		w.createForeign(run)
 	}
-	for range 1 + pick(3) {
+	for range 1 + pick(min(3, run.focus.claims)) {
 		w.createClaim(run)
 	}
 }
@@ -85,21 +87,34 @@ func (w *world) createTemplate(run *Run, name string) {
 	w.create(run, "sandboxtemplates", t)
 }
 
-var strategies = []extensions.SandboxWarmPoolUpdateStrategyType{
-	extensions.WarmPoolOnReplenish, extensions.WarmPoolRecreate, extensions.WarmPoolRollingUpdate,
-}
-
 func (w *world) createPool(run *Run, name string) {
 	p := &extensions.SandboxWarmPool{ObjectMeta: named(name)}
 	p.Spec.Replicas = ptr.To(int32(1 + run.choices.Pick(3)))
 	p.Spec.TemplateRef.Name = w.templates[run.choices.Pick(len(w.templates))]
-	p.Spec.UpdateStrategy = &extensions.SandboxWarmPoolUpdateStrategy{Type: strategies[run.choices.Pick(3)]}
+	p.Spec.UpdateStrategy = &extensions.SandboxWarmPoolUpdateStrategy{Type: w.strategy(run)}
 	w.create(run, "sandboxwarmpools", p)
 }
 
+// strategy is one that a pool may have.
+func (w *world) strategy(run *Run) extensions.SandboxWarmPoolUpdateStrategyType {
+	if only := run.focus.strategy; only != "" {
+		return only
+	}
+	return []extensions.SandboxWarmPoolUpdateStrategyType{
+		extensions.WarmPoolOnReplenish, extensions.WarmPoolRecreate, extensions.WarmPoolRollingUpdate,
+	}[run.choices.Pick(3)]
+}
+
 func (w *world) createSandbox(run *Run) {
-	s := &agents.Sandbox{ObjectMeta: named(fmt.Sprintf("s%d", w.sandboxes%3))}
+	if run.focus.sandboxes == 0 {
+		return
+	}
+	w.createSandboxNamed(run, fmt.Sprintf("s%d", w.sandboxes%run.focus.sandboxes))
 	w.sandboxes++
+}
+
+func (w *world) createSandboxNamed(run *Run, name string) {
+	s := &agents.Sandbox{ObjectMeta: named(name)}
 	s.Spec.PodTemplate.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
 	switch run.choices.Pick(6) {
 	case 5:
@@ -129,13 +144,25 @@ func (w *world) createForeign(run *Run) {
 	}
 }
 
-// claims in the forms that there are. The first takes from a pool and asks for nothing.
 func (w *world) createClaim(run *Run) {
-	pick := run.choices.Pick
-	c := &extensions.SandboxClaim{ObjectMeta: named(fmt.Sprintf("c%d", w.claims%6))}
+	w.createClaimNamed(run, fmt.Sprintf("c%d", w.claims%run.focus.claims))
 	w.claims++
-	pool, t := w.pools[pick(len(w.pools))], w.templates[pick(len(w.templates))]
-	switch pick(8) {
+}
+
+// createClaimNamed makes a claim of one of the forms that there are. The first takes
+// from a pool and asks for nothing.
+func (w *world) createClaimNamed(run *Run, name string) {
+	pick := run.choices.Pick
+	c := &extensions.SandboxClaim{ObjectMeta: named(name)}
+	pool, t := "p0", w.templates[pick(len(w.templates))]
+	if len(w.pools) > 0 {
+		pool = w.pools[pick(len(w.pools))]
+	}
+	form := pick(8)
+	if len(w.pools) == 0 {
+		form = 5
+	}
+	switch form {
 	default:
 		c.Spec.WarmPoolRef = &extensions.SandboxWarmPoolRef{Name: pool}
 	case 5:
@@ -177,7 +204,7 @@ func (w *world) create(run *Run, resource string, obj client.Object) {
 
 // actions are what everybody but the replicas can do next.
 func (w *world) actions(run *Run) {
-	run.may(80, func() { w.kubelet(run) })
+	run.may(run.focus.kubelet, func() { w.kubelet(run) })
 	run.may(40, func() { w.collect(run) })
 }
 
