@@ -17,18 +17,19 @@ import (
 // explains is worth replacing.
 func explain(member *agents.Sandbox, pods []*corev1.Pod) string {
 	ready := meta.FindStatusCondition(member.Status.Conditions, agents.ConditionReady)
-	switch {
-	case ready == nil:
-		return "its Sandbox has not been looked at yet"
-	case ready.Reason == agents.ReasonMultiplePods:
+	if ready != nil && ready.Reason == agents.ReasonMultiplePods {
 		return ready.Message
-	case len(pods) == 0:
-		return "it has no pod: " + ready.Message
 	}
 	for _, pod := range pods {
 		if why := explainPod(pod); why != "" {
 			return why
 		}
+	}
+	switch {
+	case ready == nil:
+		return "its Sandbox has not been looked at yet"
+	case len(pods) == 0:
+		return "it has no pod: " + ready.Message
 	}
 	return ""
 }

@@ -29,18 +29,20 @@ func TestExplain(t *testing.T) {
 		pods   []corev1.Pod
 		want   string // part of it; "" is unexplained
 	}{
-		"no node":                    {notReady, []corev1.Pod{unschedulable()}, "0/1 nodes are available"},
-		"a scheduling gate":          {notReady, []corev1.Pod{gated}, "SchedulingGated"},
-		"an image being pulled":      {notReady, []corev1.Pod{waiting("ContainerCreating")}, "ContainerCreating"},
-		"an image that is not there": {notReady, []corev1.Pod{waiting("ImagePullBackOff")}, "ImagePullBackOff"},
-		"an init container at work":  {notReady, []corev1.Pod{initialising}, "init container init is running"},
-		"a kubelet that is busy":     {notReady, []corev1.Pod{{Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodPending}}}, "node n1"},
-		"a crash loop is no reason":  {notReady, []corev1.Pod{waiting("CrashLoopBackOff")}, ""},
-		"running and not Ready":      {notReady, []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}, ""},
-		"a pod on its way out":       {notReady, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.NewTime(now))}}}, "terminating"},
-		"a pod that is refused":      {notReadyFor(agents.ReasonReconcilerError), nil, "said ReconcilerError"},
-		"two pods":                   {notReadyFor(agents.ReasonMultiplePods), []corev1.Pod{{}, {}}, "said MultiplePods"},
-		"a Sandbox nobody looked at": {func(*agents.Sandbox) {}, nil, "not been looked at"},
+		"no node":                                          {notReady, []corev1.Pod{unschedulable()}, "0/1 nodes are available"},
+		"a scheduling gate":                                {notReady, []corev1.Pod{gated}, "SchedulingGated"},
+		"an image being pulled":                            {notReady, []corev1.Pod{waiting("ContainerCreating")}, "ContainerCreating"},
+		"an image that is not there":                       {notReady, []corev1.Pod{waiting("ImagePullBackOff")}, "ImagePullBackOff"},
+		"an init container at work":                        {notReady, []corev1.Pod{initialising}, "init container init is running"},
+		"a kubelet that is busy":                           {notReady, []corev1.Pod{{Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodPending}}}, "node n1"},
+		"a crash loop is no reason":                        {notReady, []corev1.Pod{waiting("CrashLoopBackOff")}, ""},
+		"running and not Ready":                            {notReady, []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}, ""},
+		"a pod on its way out":                             {notReady, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.NewTime(now))}}}, "terminating"},
+		"a pod that is refused":                            {notReadyFor(agents.ReasonReconcilerError), nil, "said ReconcilerError"},
+		"two pods":                                         {notReadyFor(agents.ReasonMultiplePods), []corev1.Pod{{}, {}}, "said MultiplePods"},
+		"a Sandbox nobody looked at whose pod has no node": {func(*agents.Sandbox) {}, []corev1.Pod{unschedulable()}, "0/1 nodes are available"},
+		"a Sandbox nobody looked at whose pod runs":        {func(*agents.Sandbox) {}, []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}, "not been looked at"},
+		"a Sandbox nobody looked at":                       {func(*agents.Sandbox) {}, nil, "not been looked at"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -236,3 +236,6 @@ func (m *Manager) Requests(t testing.TB, controller string, during func()) []loc
 	t.Helper()
 	return clustertest.Requests(t, m.cluster, m.UserAgent(controller), during)
 }
+
+// Running is closed when the informers have synced.
+func (m *Manager) Running() <-chan struct{} { return m.current.manager.Running() }
