@@ -87,7 +87,7 @@ func New(choices *Choices, settings Settings) *Run {
 	run := &Run{settings: settings, choices: choices, clock: NewClock()}
 	run.events.count = map[string]int{}
 	run.server = NewServer(run.clock)
-	run.serve()
+	serveAll(run.server)
 	run.server.Admit = run.admit
 	run.server.Changed = run.watch.changed
 	run.watch.begin(run)
@@ -172,16 +172,16 @@ func (run *Run) elect(r *replica) {
 	}
 }
 
-// serve makes the server know the kinds.
-func (run *Run) serve() {
-	serve(run.server, kinds.Sandboxes(), true)
-	serve(run.server, kinds.Templates(), false)
-	serve(run.server, kinds.WarmPools(), true)
-	serve(run.server, kinds.Claims(), true)
-	serve(run.server, kinds.Pods(), true)
-	serve(run.server, kinds.Services(), true)
-	serve(run.server, kinds.VolumeClaims(), true)
-	serve(run.server, kinds.NetworkPolicies(), false)
+// serveAll makes a server know the kinds.
+func serveAll(s *Server) {
+	serve(s, kinds.Sandboxes(), true)
+	serve(s, kinds.Templates(), false)
+	serve(s, kinds.WarmPools(), true)
+	serve(s, kinds.Claims(), true)
+	serve(s, kinds.Pods(), true)
+	serve(s, kinds.Services(), true)
+	serve(s, kinds.VolumeClaims(), true)
+	serve(s, kinds.NetworkPolicies(), false)
 }
 
 // recorder counts events.

@@ -3,26 +3,21 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berthdev/berth/internal/consistent"
 	"github.com/berthdev/berth/internal/mergepatch"
 )
-
-// foregroundFinalizer keeps an object that is deleted in the foreground until its
-// dependents are gone.
-const foregroundFinalizer = metav1.FinalizerDeleteDependents
 
 // Event is one change of one object, as a watch reports it.
 type Event struct {
@@ -43,6 +38,10 @@ type Server struct {
 	// uids are those of the objects that exist.
 	uids   map[types.UID]bool
 	merger mergepatch.Merger
+	// managers are what has been applied to objects, by their UIDs and managers.
+	managers map[types.UID]map[string]applied
+	// exhausted are the resources whose quota allows no more objects.
+	exhausted map[string]bool
 	// Admit may refuse or change an object about to be stored. old is nil on create.
 	Admit func(resource string, old, obj client.Object) error
 	// Changed is called after each change.
@@ -112,19 +111,21 @@ func (s *Server) Create(resource string, given client.Object) (client.Object, er
 	t := s.tables[resource]
 	obj := clone(given)
 	key := client.ObjectKeyFromObject(obj)
+	if obj.GetResourceVersion() != "" {
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
 	if _, ok := t.objects[key]; ok {
 		return nil, apierrors.NewAlreadyExists(t.resource, key.Name)
 	}
-	if s.Admit != nil {
-		if err := s.Admit(resource, nil, obj); err != nil {
-			return nil, err
-		}
+	if err := s.admit(t, nil, obj); err != nil {
+		return nil, err
 	}
 	s.made++
 	obj.SetUID(types.UID("uid-" + strconv.Itoa(s.made)))
 	obj.SetGeneration(1)
 	obj.SetCreationTimestamp(s.seconds(0))
 	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
 	if t.status {
 		copyField(obj, t.create(), "Status")
 	}
@@ -145,12 +146,18 @@ func (s *Server) Patch(resource string, key types.NamespacedName, subresource st
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	obj := patched.(client.Object)
+	return s.replace(t, old, patched.(client.Object), subresource)
+}
+
+// replace puts obj in the place of old, as far as a request to a subresource may, if
+// obj's preconditions hold.
+func (s *Server) replace(t *table, old, obj client.Object, subresource string) (client.Object, error) {
+	name := old.GetName()
 	if obj.GetUID() != old.GetUID() {
-		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("UID in precondition: %s, UID in object meta: %s", obj.GetUID(), old.GetUID()))
+		return nil, apierrors.NewConflict(t.resource, name, fmt.Errorf("UID in precondition: %s, UID in object meta: %s", obj.GetUID(), old.GetUID()))
 	}
 	if obj.GetResourceVersion() != old.GetResourceVersion() {
-		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("the object has been modified"))
+		return nil, apierrors.NewConflict(t.resource, name, errModified)
 	}
 	if subresource == "status" {
 		next := shallow(old)
@@ -159,6 +166,9 @@ func (s *Server) Patch(resource string, key types.NamespacedName, subresource st
 	}
 	return s.update(t, old, obj)
 }
+
+// errModified is why a write on an older version is refused.
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
 // update stores a change of everything but the status.
 func (s *Server) update(t *table, old, obj client.Object) (client.Object, error) {
@@ -169,15 +179,24 @@ func (s *Server) update(t *table, old, obj client.Object) (client.Object, error)
 	if t.status {
 		copyField(obj, old, "Status")
 	}
-	if s.Admit != nil {
-		if err := s.Admit(t.resource.Resource, old, obj); err != nil {
-			return nil, err
-		}
+	if err := s.admit(t, old, obj); err != nil {
+		return nil, err
 	}
 	if !sameSpec(old, obj) {
 		obj.SetGeneration(old.GetGeneration() + 1)
 	}
 	return s.store(t, old, obj), nil
+}
+
+// admit refuses or changes an object about to be stored.
+func (s *Server) admit(t *table, old, obj client.Object) error {
+	if err := validMetadata(t, old, obj); err != nil {
+		return err
+	}
+	if s.Admit != nil {
+		return s.Admit(t.resource.Resource, old, obj)
+	}
+	return nil
 }
 
 // store puts obj in the place of old, unless nothing changed. An object in deletion
@@ -219,52 +238,6 @@ func (s *Server) remove(t *table, key types.NamespacedName, last client.Object) 
 		s.Changed(t.resource.Resource, old, nil)
 	}
 	return last
-}
-
-// Delete deletes an object under a condition. It returns the object if it lives on for
-// a while.
-func (s *Server) Delete(resource string, key types.NamespacedName, condition consistent.DeleteCondition) (client.Object, bool, error) {
-	t := s.tables[resource]
-	old, ok := t.objects[key]
-	if !ok {
-		return nil, false, apierrors.NewNotFound(t.resource, key.Name)
-	}
-	if condition.UID != "" && condition.UID != old.GetUID() {
-		return nil, false, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("UID in precondition: %s, UID in object meta: %s", condition.UID, old.GetUID()))
-	}
-	if condition.ResourceVersion != "" && condition.ResourceVersion != old.GetResourceVersion() {
-		return nil, false, apierrors.NewConflict(t.resource, key.Name,
-			fmt.Errorf("ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", condition.ResourceVersion, old.GetResourceVersion()))
-	}
-	obj := shallow(old)
-	if condition.Foreground && !slices.Contains(obj.GetFinalizers(), foregroundFinalizer) {
-		obj.SetFinalizers(append(slices.Clone(obj.GetFinalizers()), foregroundFinalizer))
-	}
-	if obj.GetDeletionTimestamp() == nil {
-		grace := graceOf(old)
-		at := s.seconds(grace)
-		obj.SetDeletionTimestamp(&at)
-		obj.SetDeletionGracePeriodSeconds(&grace)
-		if t.status && obj.GetGeneration() > 0 {
-			obj.SetGeneration(obj.GetGeneration() + 1)
-		}
-	}
-	if len(obj.GetFinalizers()) == 0 && isImmediate(obj) {
-		s.remove(t, key, obj)
-		return nil, false, nil
-	}
-	return s.store(t, old, obj), true, nil
-}
-
-// graceOf is how many seconds an object may take to end. Only a pod on a node that
-// has not ended yet takes any.
-func graceOf(obj client.Object) int64 {
-	const grace = 30
-	pod, ok := obj.(*corev1.Pod)
-	if !ok || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		return 0
-	}
-	return grace
 }
 
 // seconds is the time so many seconds from now, as objects carry it.

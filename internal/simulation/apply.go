@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// applied is what a field manager has applied to an object: the values of fields by
+// their paths. Lists count as one value.
+type applied map[string]appliedValue
+
+type appliedValue struct {
+	value any
+	// shared: the field had the value before, so that somebody else wants it too.
+	shared bool
+}
+
+// Apply is a server-side apply of a configuration, which has to name its object. Fields
+// are owned by the manager that applied them for as long as they have its value; what
+// is not in the configuration any more is removed. A field that somebody else gave
+// another value is a conflict, unless forced.
+func (s *Server) Apply(resource string, key types.NamespacedName, manager string, force bool, configuration []byte) (client.Object, error) {
+	t := s.tables[resource]
+	var wanted map[string]any
+	if err := json.Unmarshal(configuration, &wanted); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	fields := leaves(wanted)
+	for path := range fields {
+		if !strings.HasPrefix(path, "/metadata/labels/") && !strings.HasPrefix(path, "/metadata/annotations/") &&
+			!strings.HasPrefix(path, "/metadata/finalizers") && !strings.HasPrefix(path, "/metadata/ownerReferences") && !strings.HasPrefix(path, "/spec") {
+			delete(fields, path)
+		}
+	}
+	old, exists := t.objects[key]
+	if !exists {
+		return s.applyNew(t, key, manager, fields)
+	}
+	if err := preconditions(t, old, wanted); err != nil {
+		return nil, err
+	}
+	now, document, err := s.leavesOf(old)
+	if err != nil {
+		return nil, err
+	}
+	managers := s.managers[old.GetUID()]
+	before := managers[manager]
+	mine := applied{}
+	var conflicts field.ErrorList
+	for _, path := range sortedKeys(fields) {
+		value := fields[path]
+		is, set := now[path]
+		owned, known := before[path]
+		owned.shared = set && reflect.DeepEqual(is, value) && (!known || owned.shared)
+		contested := !known || !reflect.DeepEqual(owned.value, is) || s.sharedWith(managers, manager, path, is)
+		if set && !reflect.DeepEqual(is, value) && contested && !force {
+			conflicts = append(conflicts, field.Invalid(field.NewPath(path), value, "conflict with another manager"))
+		}
+		mine[path] = appliedValue{value: value, shared: owned.shared}
+		put(document, path, value)
+	}
+	if len(conflicts) > 0 {
+		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("apply failed with %d conflicts: %v", len(conflicts), conflicts.ToAggregate()))
+	}
+	for path, was := range before {
+		if _, still := fields[path]; !still && !was.shared && reflect.DeepEqual(now[path], was.value) && !s.sharedWith(managers, manager, path, was.value) {
+			put(document, path, nil)
+		}
+	}
+	obj, err := typed(t, document)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := s.update(t, old, obj)
+	if err == nil {
+		s.manage(stored.GetUID(), manager, mine)
+	}
+	return stored, err
+}
+
+func (s *Server) applyNew(t *table, key types.NamespacedName, manager string, fields map[string]any) (client.Object, error) {
+	document, mine := map[string]any{}, applied{}
+	for path, value := range fields {
+		put(document, path, value)
+		mine[path] = appliedValue{value: value}
+	}
+	obj, err := typed(t, document)
+	if err != nil {
+		return nil, err
+	}
+	obj.SetNamespace(key.Namespace)
+	obj.SetName(key.Name)
+	stored, err := s.Create(t.resource.Resource, obj)
+	if err == nil {
+		s.manage(stored.GetUID(), manager, mine)
+	}
+	return stored, err
+}
+
+// preconditions are the UID and version that a configuration may carry.
+func preconditions(t *table, old client.Object, wanted map[string]any) error {
+	metadata, _ := wanted["metadata"].(map[string]any)
+	if uid, ok := metadata["uid"].(string); ok && uid != string(old.GetUID()) {
+		return apierrors.NewConflict(t.resource, old.GetName(), fmt.Errorf("UID in precondition: %s, UID in object meta: %s", uid, old.GetUID()))
+	}
+	if version, ok := metadata["resourceVersion"].(string); ok && version != old.GetResourceVersion() {
+		return apierrors.NewConflict(t.resource, old.GetName(), errModified)
+	}
+	return nil
+}
+
+// sharedWith reports whether another manager has applied the value too.
+func (s *Server) sharedWith(managers map[string]applied, manager, path string, value any) bool {
+	for other, theirs := range managers {
+		if was, ok := theirs[path]; other != manager && ok && reflect.DeepEqual(was.value, value) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) manage(uid types.UID, manager string, mine applied) {
+	if s.managers == nil {
+		s.managers = map[types.UID]map[string]applied{}
+	}
+	if s.managers[uid] == nil {
+		s.managers[uid] = map[string]applied{}
+	}
+	s.managers[uid][manager] = mine
+}
+
+func (s *Server) leavesOf(obj client.Object) (fields, document map[string]any, err error) {
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = json.Unmarshal(text, &document)
+	return leaves(document), document, err
+}
+
+func typed(t *table, document map[string]any) (client.Object, error) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	obj := t.create()
+	if err := json.Unmarshal(text, obj); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return obj, nil
+}
+
+// leaves are the values in a document that are no objects, by their paths.
+func leaves(document map[string]any) map[string]any {
+	found := map[string]any{}
+	var walk func(path string, value any)
+	walk = func(path string, value any) {
+		object, ok := value.(map[string]any)
+		if !ok || len(object) == 0 && path != "" {
+			found[path] = value
+			return
+		}
+		for key, value := range object {
+			walk(path+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(key), value)
+		}
+	}
+	walk("", document)
+	return found
+}
+
+// put sets a value in a document, or removes it if it is nil.
+func put(document map[string]any, path string, value any) {
+	keys := strings.Split(path, "/")[1:]
+	for i, key := range keys {
+		keys[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+	}
+	for _, key := range keys[:len(keys)-1] {
+		next, ok := document[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			document[key] = next
+		}
+		document = next
+	}
+	last := keys[len(keys)-1]
+	if value == nil {
+		delete(document, last)
+		return
+	}
+	document[last] = value
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
