@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
@@ -136,4 +137,45 @@ func TestAPoolAfterACrashHasWhatItHad(t *testing.T) {
 			t.Errorf("Sandbox %s belongs to nobody", one.Name)
 		}
 	}
+}
+
+// A pass that runs out of steps at work is no failure: nothing is said of it, and no
+// pause is made.
+func TestWorkThatTakesMoreStepsThanAPassHasIsNoError(t *testing.T) {
+	s := newStage(t, warmpool.Options{MaxBatchSize: 1})
+	pool := s.filled(6, extensions.WarmPoolOnReplenish)
+	s.edit(newImage())
+	s.await(pool, "has no member of the new blueprint", func(p *extensions.SandboxWarmPool) bool { return p.Status.UpdatedReplicas == 0 })
+	gone := make(chan struct{})
+	s.player.set(func(p *player) { p.lingered = gone })
+	failures := failedPasses(t)
+	// One question to the server, six deletions, one status: that is all a pass has.
+	s.patch(pool, "", map[string]any{"spec": map[string]any{"updateStrategy": map[string]any{"type": "Recreate"}}})
+	s.await(pool, "let all members go", func(p *extensions.SandboxWarmPool) bool { return p.Status.Replicas == 0 })
+	close(gone)
+	s.await(pool, "is full again", func(p *extensions.SandboxWarmPool) bool { return full(6)(p) && p.Status.UpdatedReplicas == 6 })
+	if n := failedPasses(t) - failures; n > 0 {
+		t.Errorf("%v passes failed", n)
+	}
+}
+
+// failedPasses is how many passes of pools have ended in an error in this process.
+func failedPasses(t *testing.T) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != "controller_runtime_reconcile_errors_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			if metric.GetLabel()[0].GetValue() == "warmpool" {
+				sum += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
