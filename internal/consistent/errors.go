@@ -18,6 +18,10 @@ var ErrGone = errors.New("object is gone")
 // writes. It passes when the informer catches up; retry with backoff.
 var ErrLagging = errors.New("the informer is too far behind this process's writes")
 
+// ErrNotServed says that the server does not serve the kind now: its definition is not
+// installed, not established yet, or going. A view of such a kind can do nothing.
+var ErrNotServed = errors.New("the server does not serve the kind")
+
 // UndecidedError says that the outcome of a write is unknown: it may have landed.
 type UndecidedError struct {
 	Verb Verb
@@ -45,6 +49,9 @@ func Again(err error) bool {
 // answer to an attempt of ours that landed: an earlier one under the same name, or
 // this one, sent twice by something between us and the server.
 func refused(err error) bool {
+	if IsFieldConflict(err) {
+		return true // an attempt of our own would be no conflict with us
+	}
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest, metav1.StatusReasonUnauthorized,
 		metav1.StatusReasonMethodNotAllowed, metav1.StatusReasonNotAcceptable, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonUnsupportedMediaType:

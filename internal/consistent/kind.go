@@ -59,6 +59,12 @@ type Kind[T client.Object] interface {
 	Patch(ctx context.Context, base T, p Patch) (T, error)
 	// PatchStatus is Patch on the status subresource.
 	PatchStatus(ctx context.Context, base T, p Patch) (T, error)
+	// Apply makes configuration what the field manager wants of base, by server-side
+	// apply: what the manager wanted before and is not in it is removed. The server must
+	// still have base's UID and resourceVersion. If another manager has set one of the
+	// fields to something else nothing is written, and IsFieldConflict holds for the error.
+	// The view's API must be an Applier, and no index may be made of what is applied.
+	Apply(ctx context.Context, base T, manager string, configuration Patch) (T, error)
 	// Delete deletes obj under the given condition.
 	Delete(ctx context.Context, obj T, when Precondition) error
 }

@@ -4,6 +4,8 @@ package consistent
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,8 +32,11 @@ type Server struct {
 // quota, for one, refuses the repeat of the create that used it up.
 type restAPI[T client.Object] struct {
 	client   rest.Interface
+	gvk      schema.GroupVersionKind
 	resource string
 }
+
+var _ Applier[client.Object] = (*restAPI[client.Object])(nil)
 
 // NewAPI returns the API of the namespaced kind gvk, served as the plural resource.
 func NewAPI[T client.Object](server Server, gvk schema.GroupVersionKind, resource string) (API[T], error) {
@@ -39,7 +44,7 @@ func NewAPI[T client.Object](server Server, gvk schema.GroupVersionKind, resourc
 	if err != nil {
 		return nil, err
 	}
-	return &restAPI[T]{client: c, resource: resource}, nil
+	return &restAPI[T]{client: c, gvk: gvk, resource: resource}, nil
 }
 
 func (a *restAPI[T]) Get(ctx context.Context, key types.NamespacedName) (T, error) {
@@ -57,6 +62,23 @@ func (a *restAPI[T]) Patch(ctx context.Context, key types.NamespacedName, subres
 		request = request.SubResource(subresource)
 	}
 	return into[T](request.Body(body).Do(ctx))
+}
+
+// Apply implements Applier.
+func (a *restAPI[T]) Apply(ctx context.Context, key types.NamespacedName, manager string, configuration Patch) (T, error) {
+	var none T
+	object := maps.Clone(configuration)
+	metadata, _ := object["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	metadata["name"], metadata["namespace"] = key.Name, key.Namespace
+	object["metadata"] = metadata
+	object["apiVersion"], object["kind"] = a.gvk.GroupVersion().String(), a.gvk.Kind
+	body, err := json.Marshal(object)
+	if err != nil {
+		return none, err
+	}
+	return into[T](a.client.Patch(types.ApplyYAMLPatchType).MaxRetries(0).Namespace(key.Namespace).Resource(a.resource).Name(key.Name).
+		Param("fieldManager", manager).Param("force", "false").Body(body).Do(ctx))
 }
 
 func (a *restAPI[T]) Delete(ctx context.Context, key types.NamespacedName, condition DeleteCondition) (T, bool, error) {

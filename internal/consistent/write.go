@@ -119,7 +119,16 @@ func (v *View[T]) failed(key types.NamespacedName, a attempt[T], err error) erro
 
 // conditional adds the UID and resourceVersion of base to a merge patch.
 func conditional[T client.Object](base T, p Patch) ([]byte, error) {
-	body := make(map[string]any, len(p)+1)
+	body, err := conditions(base, p)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(body)
+}
+
+// conditions is conditional before it is text.
+func conditions[T client.Object](base T, p Patch) (Patch, error) {
+	body := make(Patch, len(p)+1)
 	maps.Copy(body, p)
 	metadata := map[string]any{}
 	switch given := p["metadata"].(type) {
@@ -134,7 +143,7 @@ func conditional[T client.Object](base T, p Patch) ([]byte, error) {
 	metadata["uid"] = base.GetUID()
 	metadata["resourceVersion"] = base.GetResourceVersion()
 	body["metadata"] = metadata
-	return json.Marshal(body)
+	return body, nil
 }
 
 // merged is base as it is after the merge patch; base itself if the patch does not

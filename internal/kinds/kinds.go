@@ -8,12 +8,14 @@ package kinds
 import (
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentruntime "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/consistent"
@@ -57,6 +59,12 @@ type Views struct {
 	Services        consistent.Kind[*corev1.Service]
 	VolumeClaims    consistent.Kind[*corev1.PersistentVolumeClaim]
 	NetworkPolicies consistent.Kind[*networkingv1.NetworkPolicy]
+
+	AgentRuntimes consistent.Kind[*agentruntime.AgentRuntime]
+	Deployments   consistent.Kind[*appsv1.Deployment]
+	StatefulSets  consistent.Kind[*appsv1.StatefulSet]
+	ReplicaSets   consistent.Kind[*appsv1.ReplicaSet]
+	ConfigMaps    consistent.Kind[*corev1.ConfigMap]
 }
 
 // Sandboxes are found by controller and by template.
