@@ -87,6 +87,11 @@ func (r *Reconciler) createMembers(ctx context.Context, seen observed, next crea
 		_, err := r.views.Sandboxes.Create(ctx, seen.Blueprint.Member(seen.Pool, members[i]))
 		return err
 	})
+	for _, err := range errs {
+		if err == nil {
+			known.Live++ // a claim that takes one meanwhile is noticed
+		}
+	}
 	return r.settle(seen, &known, &known.Creates, extensions.ReasonCreateRefused, refused("new members are refused", errs, members), errs)
 }
 

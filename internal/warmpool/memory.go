@@ -27,7 +27,8 @@ type memory struct {
 	// last one was.
 	Failures int
 	Replaced time.Time
-	// Live is how many live members there were, and Dropped when they last became fewer.
+	// Live is how many live members there should be if none left, -1 before any were
+	// counted, and Dropped when there last were fewer.
 	Live    int
 	Dropped time.Time
 	// Tokens is how many members MaxRefillRate allowed at TokensAt.
@@ -155,6 +156,15 @@ func (m memories) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.pools, key)
+}
+
+// counted is the memory after live members were counted.
+func (m memory) counted(live int, now time.Time) memory {
+	if live < m.Live {
+		m.Dropped = now
+	}
+	m.Live = live
+	return m
 }
 
 // failures is how many times in a row members were replaced because they would never

@@ -148,8 +148,7 @@ func named(name string) func(*agents.Sandbox) bool {
 	return func(s *agents.Sandbox) bool { return s.Name == name }
 }
 
-// remember returns what is remembered of the pool, after adding what can be seen now:
-// members left.
+// remember returns what is remembered of the pool, after adding what can be seen now.
 func (r *Reconciler) remember(key types.NamespacedName, seen *observed) memory {
 	known := r.memories.of(key, seen.Pool.UID)
 	live := 0
@@ -158,14 +157,10 @@ func (r *Reconciler) remember(key types.NamespacedName, seen *observed) memory {
 			live++
 		}
 	}
-	if live == known.Live {
-		return known
+	if live != known.Live {
+		known = known.counted(live, r.env.Clock.Now())
+		r.memories.set(key, known)
 	}
-	if live < known.Live {
-		known.Dropped = r.env.Clock.Now()
-	}
-	known.Live = live
-	r.memories.set(key, known)
 	return known
 }
 

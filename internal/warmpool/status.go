@@ -129,8 +129,7 @@ func progressing(seen observed, s stock, now time.Time) metav1.Condition {
 	}
 	switch failures := seen.Memory.failures(now); {
 	case failures > 0 && len(s.lost) > 0, failures > 1 && s.ready < s.desired:
-		return no(extensions.ReasonMembersFailing, fmt.Sprintf("members failed or did not become Ready and were replaced %d times in a row; "+
-			"%d more wait to be replaced", failures, len(s.lost)))
+		return no(extensions.ReasonMembersFailing, fmt.Sprintf(failingFormat+"; %d more wait to be replaced", failures, len(s.lost)))
 	case len(s.held) > 0:
 		return no(extensions.ReasonMembersHeld, fmt.Sprintf("%d members are not Ready in time, and replacing them would not help; %s: %s",
 			len(s.held), s.held[0].member, s.held[0].why))

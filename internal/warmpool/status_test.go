@@ -149,6 +149,29 @@ func TestPausesGrowToTheirLongest(t *testing.T) {
 	}
 }
 
+func TestMembersThatLeaveAreNoticed(t *testing.T) {
+	later := now.Add(time.Minute)
+	cases := map[string]struct {
+		expected, live int
+		want           time.Time
+	}{
+		"none were counted before":         {-1, 0, now},
+		"as many as before":                {3, 3, now},
+		"more than before":                 {3, 4, now},
+		"one fewer":                        {3, 2, later},
+		"one left while another was made":  {3 + 1, 3, later},
+		"all left while others were added": {3 + 5, 5, later},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := memory{Live: c.expected, Dropped: now}.counted(c.live, later)
+			if m.Dropped != c.want || m.Live != c.live {
+				t.Errorf("remembers %d members, and that some left at %s", m.Live, m.Dropped)
+			}
+		})
+	}
+}
+
 func TestABatchGrowsAgainAfterARefusal(t *testing.T) {
 	of := versions{pool: "p"}
 	r := refusal{}.failed("CreateRefused", "quota", of, now).failed("CreateRefused", "quota", of, now)
