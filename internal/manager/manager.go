@@ -195,12 +195,11 @@ func (m *Manager) build(server *rest.Config, o Options) error {
 // something fails for good, such as the lead being lost. After an error the process
 // has to end.
 func (m *Manager) Start(ctx context.Context) error {
-	for _, metrics := range []prometheus.Collector{lagCollector{m.stores}, whileLeading{m.census, m.manager.Elected()}} {
-		if err := m.registry.Register(metrics); err != nil {
-			return fmt.Errorf("register metrics: %w", err)
-		}
-		defer m.registry.Unregister(metrics)
+	own := ownMetrics{lagCollector{m.stores}, whileLeading{m.census, m.manager.Elected()}}
+	if err := m.registry.Register(own); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
 	}
+	defer m.registry.Unregister(own)
 	ended := make(chan error, 1)
 	go func() { ended <- m.manager.Start(ctx) }()
 	select {

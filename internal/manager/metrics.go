@@ -35,3 +35,20 @@ func (c lagCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(oldest, prometheus.GaugeValue, lag.Oldest.Seconds(), s.resource)
 	}
 }
+
+// ownMetrics are all that a manager reports of itself.
+type ownMetrics []prometheus.Collector
+
+// Describe implements prometheus.Collector.
+func (m ownMetrics) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range m {
+		c.Describe(out)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m ownMetrics) Collect(out chan<- prometheus.Metric) {
+	for _, c := range m {
+		c.Collect(out)
+	}
+}
