@@ -102,6 +102,9 @@ func resolved(seen observed) metav1.Condition {
 	}
 }
 
+// failingFormat is how the message of ReasonMembersFailing begins.
+const failingFormat = "members failed or did not become Ready and were replaced %d times in a row"
+
 // progressing says what the pool does, in the order a person would ask: what keeps it
 // from working, then what it works on.
 func progressing(seen observed, s stock, now time.Time) metav1.Condition {
