@@ -5,11 +5,13 @@ package simulation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +23,8 @@ type applied map[string]appliedValue
 
 type appliedValue struct {
 	value any
-	// shared: the field had the value before, so that somebody else wants it too.
+	// shared: the field had the value before and no manager had applied it, so that
+	// somebody who does not apply wants it too.
 	shared bool
 }
 
@@ -35,9 +38,19 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 	if err := json.Unmarshal(configuration, &wanted); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	as, err := typed(t, wanted)
+	if err != nil {
+		return nil, err
+	}
+	stored, _, err := leavesOf(as)
+	if err != nil {
+		return nil, err
+	}
 	fields := leaves(wanted)
 	for path := range fields {
-		if !strings.HasPrefix(path, "/metadata/labels/") && !strings.HasPrefix(path, "/metadata/annotations/") &&
+		value, known := stored[path]
+		fields[path] = value // as the server writes it, with what is empty
+		if !known || !strings.HasPrefix(path, "/metadata/labels/") && !strings.HasPrefix(path, "/metadata/annotations/") &&
 			!strings.HasPrefix(path, "/metadata/finalizers") && !strings.HasPrefix(path, "/metadata/ownerReferences") && !strings.HasPrefix(path, "/spec") {
 			delete(fields, path)
 		}
@@ -49,7 +62,7 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 	if err := preconditions(t, old, wanted); err != nil {
 		return nil, err
 	}
-	now, document, err := s.leavesOf(old)
+	now, document, err := leavesOf(old)
 	if err != nil {
 		return nil, err
 	}
@@ -57,12 +70,13 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 	before := managers[manager]
 	mine := applied{}
 	var conflicts field.ErrorList
-	for _, path := range sortedKeys(fields) {
+	for _, path := range slices.Sorted(maps.Keys(fields)) {
 		value := fields[path]
 		is, set := now[path]
 		owned, known := before[path]
-		owned.shared = set && reflect.DeepEqual(is, value) && (!known || owned.shared)
-		contested := !known || !reflect.DeepEqual(owned.value, is) || s.sharedWith(managers, manager, path, is)
+		others := s.sharedWith(managers, manager, path, is)
+		owned.shared = set && reflect.DeepEqual(is, value) && (owned.shared || !known && !others)
+		contested := !known || owned.shared || others || !reflect.DeepEqual(owned.value, is)
 		if set && !reflect.DeepEqual(is, value) && contested && !force {
 			conflicts = append(conflicts, field.Invalid(field.NewPath(path), value, "conflict with another manager"))
 		}
@@ -81,11 +95,12 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 	if err != nil {
 		return nil, err
 	}
-	stored, err := s.update(t, old, obj)
-	if err == nil {
-		s.manage(stored.GetUID(), manager, mine)
+	s.own(old.GetUID(), manager, mine)
+	reply, err := s.update(t, old, obj)
+	if err != nil {
+		s.own(old.GetUID(), manager, before)
 	}
-	return stored, err
+	return reply, err
 }
 
 func (s *Server) applyNew(t *table, key types.NamespacedName, manager string, fields map[string]any) (client.Object, error) {
@@ -100,11 +115,13 @@ func (s *Server) applyNew(t *table, key types.NamespacedName, manager string, fi
 	}
 	obj.SetNamespace(key.Namespace)
 	obj.SetName(key.Name)
-	stored, err := s.Create(t.resource.Resource, obj)
-	if err == nil {
-		s.manage(stored.GetUID(), manager, mine)
+	made, err := s.Create(t.resource.Resource, obj)
+	if err != nil {
+		return nil, err
 	}
-	return stored, err
+	s.own(made.GetUID(), manager, mine)
+	s.manage(t.objects[key])
+	return s.Get(t.resource.Resource, key)
 }
 
 // preconditions are the UID and version that a configuration may carry.
@@ -129,7 +146,7 @@ func (s *Server) sharedWith(managers map[string]applied, manager, path string, v
 	return false
 }
 
-func (s *Server) manage(uid types.UID, manager string, mine applied) {
+func (s *Server) own(uid types.UID, manager string, mine applied) {
 	if s.managers == nil {
 		s.managers = map[types.UID]map[string]applied{}
 	}
@@ -139,7 +156,32 @@ func (s *Server) manage(uid types.UID, manager string, mine applied) {
 	s.managers[uid][manager] = mine
 }
 
-func (s *Server) leavesOf(obj client.Object) (fields, document map[string]any, err error) {
+// manage takes from managers what has another value in obj, which is about to be
+// stored, and writes down there who manages what.
+func (s *Server) manage(obj client.Object) {
+	managers := s.managers[obj.GetUID()]
+	if managers == nil {
+		return
+	}
+	now, _, err := leavesOf(obj)
+	if err != nil {
+		panic("an object has no JSON form: " + err.Error())
+	}
+	var entries []metav1.ManagedFieldsEntry
+	for _, manager := range slices.Sorted(maps.Keys(managers)) {
+		maps.DeleteFunc(managers[manager], func(path string, was appliedValue) bool { return !reflect.DeepEqual(now[path], was.value) })
+		paths, err := json.Marshal(slices.Sorted(maps.Keys(managers[manager])))
+		if err != nil {
+			panic("paths have no JSON form: " + err.Error())
+		}
+		entries = append(entries, metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "Paths", FieldsV1: &metav1.FieldsV1{Raw: paths},
+		})
+	}
+	obj.SetManagedFields(entries)
+}
+
+func leavesOf(obj client.Object) (fields, document map[string]any, err error) {
 	text, err := json.Marshal(obj)
 	if err != nil {
 		return nil, nil, err
@@ -198,13 +240,4 @@ func put(document map[string]any, path string, value any) {
 		return
 	}
 	document[last] = value
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -18,7 +18,31 @@ func (s *Server) Collect() bool {
 		_ = s.dispose(j) // what somebody changed meanwhile is looked at again
 	}
 	_, _, released := s.release()
-	return released || len(found) > 0
+	return s.forget() || released || len(found) > 0
+}
+
+// lasting reports whether an owner exists and does not wait for its dependents to go.
+func (s *Server) lasting(waiting map[types.UID]judgement) func(metav1.OwnerReference) bool {
+	return func(owner metav1.OwnerReference) bool {
+		_, waits := waiting[owner.UID]
+		return s.uids[owner.UID] && !waits
+	}
+}
+
+// forget takes the references to owners that are gone, or wait for their dependents to
+// go, from what another owner keeps. It reports whether there was anything.
+func (s *Server) forget() bool {
+	lasts, changed := s.lasting(s.waiting(foregroundFinalizer)), false
+	s.each(func(resource string, obj client.Object) {
+		owners := obj.GetOwnerReferences()
+		if slices.ContainsFunc(owners, lasts) && slices.ContainsFunc(owners, not(lasts)) {
+			changed = true
+			_ = s.Edit(resource, client.ObjectKeyFromObject(obj), func(obj client.Object) {
+				obj.SetOwnerReferences(slices.DeleteFunc(obj.GetOwnerReferences(), not(lasts)))
+			})
+		}
+	})
+	return changed
 }
 
 // each calls do for every object.
@@ -71,7 +95,7 @@ func (s *Server) dependents() []judgement {
 	}
 	var found []judgement
 	s.each(func(resource string, obj client.Object) {
-		if obj.GetDeletionTimestamp() != nil {
+		if obj.GetDeletionTimestamp() != nil || slices.ContainsFunc(obj.GetOwnerReferences(), s.lasting(waiting)) {
 			return
 		}
 		for _, owner := range obj.GetOwnerReferences() {

@@ -4,7 +4,6 @@ package simulation
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -23,6 +22,9 @@ func (s *Server) Update(resource, subresource string, given client.Object) (clie
 	old, ok := t.objects[client.ObjectKeyFromObject(given)]
 	if !ok {
 		return nil, apierrors.NewNotFound(t.resource, given.GetName())
+	}
+	if subresource != "" && !t.status {
+		return nil, notServed(t.resource, subresource)
 	}
 	obj := clone(given)
 	if obj.GetResourceVersion() == "" {
@@ -50,6 +52,9 @@ func (s *Server) PatchJSON(resource string, key types.NamespacedName, subresourc
 	if !ok {
 		return nil, apierrors.NewNotFound(t.resource, key.Name)
 	}
+	if subresource != "" && !t.status {
+		return nil, notServed(t.resource, subresource)
+	}
 	patch, err := jsonpatch.DecodePatch(body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -64,7 +69,20 @@ func (s *Server) PatchJSON(resource string, key types.NamespacedName, subresourc
 	}
 	obj := t.create()
 	if err := json.Unmarshal(after, obj); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the patched object: %v", err))
+		return nil, unreadable(t.resource, old, err)
 	}
 	return s.replace(t, old, obj, subresource)
+}
+
+// notServed is the answer to a request to a path that there is not.
+func notServed(resource schema.GroupResource, subresource string) error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, subresource, "404 page not found", 0, true)
+}
+
+// unreadable is the answer to a patch that leaves an object of a wrong form.
+func unreadable(resource schema.GroupResource, obj client.Object, err error) error {
+	if isCustom(resource) {
+		return invalid(resource, obj, field.ErrorList{field.Invalid(field.NewPath(""), nil, err.Error())})
+	}
+	return apierrors.NewBadRequest(err.Error())
 }

@@ -4,16 +4,18 @@ package simulation
 
 import (
 	"errors"
-	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/internal/mergepatch"
@@ -112,7 +114,9 @@ func (s *Server) Create(resource string, given client.Object) (client.Object, er
 	obj := clone(given)
 	key := client.ObjectKeyFromObject(obj)
 	if obj.GetResourceVersion() != "" {
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "resourceVersion should not be set on objects to be created",
+		}}
 	}
 	if _, ok := t.objects[key]; ok {
 		return nil, apierrors.NewAlreadyExists(t.resource, key.Name)
@@ -129,6 +133,9 @@ func (s *Server) Create(resource string, given client.Object) (client.Object, er
 	if t.status {
 		copyField(obj, t.create(), "Status")
 	}
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.Status.Phase = corev1.PodPending
+	}
 	s.uids[obj.GetUID()] = true
 	at, _ := slices.BinarySearchFunc(t.names, key, compareKeys)
 	t.names = slices.Insert(t.names, at, key)
@@ -142,9 +149,12 @@ func (s *Server) Patch(resource string, key types.NamespacedName, subresource st
 	if !ok {
 		return nil, apierrors.NewNotFound(t.resource, key.Name)
 	}
+	if subresource != "" && !t.status {
+		return nil, notServed(t.resource, subresource)
+	}
 	patched, _, err := s.merger.Apply(old, body)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, unreadable(t.resource, old, err)
 	}
 	return s.replace(t, old, patched.(client.Object), subresource)
 }
@@ -152,12 +162,12 @@ func (s *Server) Patch(resource string, key types.NamespacedName, subresource st
 // replace puts obj in the place of old, as far as a request to a subresource may, if
 // obj's preconditions hold.
 func (s *Server) replace(t *table, old, obj client.Object, subresource string) (client.Object, error) {
-	name := old.GetName()
-	if obj.GetUID() != old.GetUID() {
-		return nil, apierrors.NewConflict(t.resource, name, fmt.Errorf("UID in precondition: %s, UID in object meta: %s", obj.GetUID(), old.GetUID()))
-	}
 	if obj.GetResourceVersion() != old.GetResourceVersion() {
-		return nil, apierrors.NewConflict(t.resource, name, errModified)
+		return nil, apierrors.NewConflict(t.resource, old.GetName(), errModified)
+	}
+	// A write of the status of a custom resource keeps the metadata that there is.
+	if obj.GetUID() != old.GetUID() && (subresource == "" || !isCustom(t.resource)) {
+		return nil, invalid(t.resource, old, field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), obj.GetUID(), "field is immutable")})
 	}
 	if subresource == "status" {
 		next := shallow(old)
@@ -172,6 +182,9 @@ var errModified = errors.New("the object has been modified; please apply your ch
 
 // update stores a change of everything but the status.
 func (s *Server) update(t *table, old, obj client.Object) (client.Object, error) {
+	if old.GetDeletionTimestamp() == nil && obj.GetDeletionTimestamp() != nil {
+		return nil, invalid(t.resource, old, field.ErrorList{field.Invalid(field.NewPath("metadata", "deletionTimestamp"), obj.GetDeletionTimestamp(), "field is immutable")})
+	}
 	obj.SetCreationTimestamp(old.GetCreationTimestamp())
 	obj.SetGeneration(old.GetGeneration())
 	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
@@ -182,6 +195,7 @@ func (s *Server) update(t *table, old, obj client.Object) (client.Object, error)
 	if err := s.admit(t, old, obj); err != nil {
 		return nil, err
 	}
+	s.manage(obj)
 	if !sameSpec(old, obj) {
 		obj.SetGeneration(old.GetGeneration() + 1)
 	}
