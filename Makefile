@@ -48,9 +48,10 @@ image: ## Build the controller's image, for this machine's architecture, into bi
 	@go run ./hack/image -o bin/berth-controller.tar $(if $(IMAGE),-reference $(IMAGE))
 
 .PHONY: generate
-generate: ## Make what is derived from the Go types in api/, and the joined manifests
+generate: ## Make what is derived from the Go types in api/, the joined manifests, and the CLI's reference
 	go run ./hack/generate
 	go run ./hack/manifests
+	go run ./hack/clidocs
 
 .PHONY: lint
 lint: verify ## Check the code with golangci-lint, and that "make generate" changes nothing

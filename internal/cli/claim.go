@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
@@ -26,36 +24,51 @@ const (
 	nameAttempts = 5 // at finding a name that is not taken
 )
 
-type claimOptions struct {
-	pool    string
-	name    string
-	timeout time.Duration
-}
-
 func (p *program) claimCommand() *cobra.Command {
 	var o claimOptions
 	cmd := &cobra.Command{
-		Use:   "claim POOL",
+		Use:   "claim POOL [flags] [--rm -- COMMAND [ARG...]]",
 		Short: "Claim a sandbox from a warm pool and wait until it is Ready",
 		Long: "Claims a sandbox from a warm pool and waits until it is Ready. The claim's name is printed\n" +
 			"on standard output, everything else on standard error.\n\n" +
-			"If the wait ends without a sandbox, the claim is kept, and the error says how to give it up.\n" +
-			"Ctrl-C gives it up.",
+			"While it waits, it says once each thing that the claim waits for. The wait ends early when\n" +
+			"waiting does not help: the claim's reason is TemplateNotFound, WarmPoolNotFound,\n" +
+			"InvalidMetadata, EnvVarsInjectionRejected, VolumeClaimTemplatesError, ClaimExpired,\n" +
+			"SandboxExpired or BindDeadlineExceeded, or the sandbox's pod has ended. Then, and after the\n" +
+			"timeout, the claim is kept, and the error says how to give it up. Ctrl-C gives it up. A\n" +
+			"connection that breaks is made again.\n\n" +
+			"With --rm it runs a command in the sandbox, as exec does, and releases the claim whatever\n" +
+			"happens: also when the command fails, the sandbox does not become Ready in time, or on Ctrl-C.\n" +
+			"The exit code and standard output are the command's; the exit codes of berth's own errors are\n" +
+			"those of exec.\n\n" +
+			"A claim with --env cannot take a sandbox that is there already: one is made for it, which\n" +
+			"takes as long as starting a pod, and the template must allow it.",
 		Example: p.examples(`
 			# a sandbox from the pool "python"
 			berth claim python
 
-			# under a name of your own, waiting a minute at most
-			berth claim python --name analysis --timeout 1m`),
-		Args:              one("the name of a warm pool"),
+			# under a name of your own, waiting a minute at most, for eight hours
+			berth claim python --name analysis --timeout 1m --ttl 8h
+
+			# run one command and leave nothing behind
+			berth claim python --rm -- python3 -c 'print(6 * 7)'`),
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: p.completePools,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.pool = args[0]
+			err := p.readClaim(cmd, args, &o)
+			switch {
+			case o.remove && err != nil:
+				return p.notRun(err)
+			case err != nil:
+				return err
+			case o.remove:
+				p.attach(cmd, &o.exec)
+				return p.notRun(p.claimAndRun(cmd.Context(), o))
+			}
 			return p.claim(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().StringVar(&o.name, "name", "", "the claim's name; by default the pool's with a random ending")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", claimTimeout, "how long to wait until the sandbox is Ready; 0 waits forever")
+	o.addFlags(cmd)
 	return cmd
 }
 
@@ -64,32 +77,48 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
 	claim, err := p.createClaim(ctx, c, o)
+	switch {
+	case err != nil:
+		return err
+	case o.detach:
+		fmt.Fprintf(p.streams.ErrOut, "Created claim %s, which may still wait for a sandbox.\n", claim.Name)
+		fmt.Fprintln(p.streams.Out, claim.Name)
+		return nil
+	}
+	claim, err = p.claimedInTime(ctx, c, claim, o)
+	if err != nil && ctx.Err() != nil {
+		fmt.Fprintf(p.streams.ErrOut, "Interrupted; giving up claim %s.\n", claim.Name)
+		if err := p.giveUp(ctx, c, claim); err != nil {
+			return err
+		}
+		return exitCode(exitInterrupted)
+	}
 	if err != nil {
 		return err
 	}
+	fmt.Fprintln(p.streams.Out, claim.Name)
+	return nil
+}
+
+// claimedInTime waits until the claim is Ready. It returns the claim as last seen, also with an error.
+func (p *program) claimedInTime(ctx context.Context, c *cluster, claim *extensions.SandboxClaim, o claimOptions) (*extensions.SandboxClaim, error) {
+	began := time.Now()
 	waiting := ctx
 	if o.timeout > 0 {
 		limited, cancel := context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 		waiting = limited
 	}
-	claim, err = p.awaitClaim(waiting, c, claim)
-	took := time.Since(began)
-	switch {
-	case err == nil:
+	claim, err := p.awaitClaim(waiting, c, claim)
+	if err == nil {
 		fmt.Fprintf(p.streams.ErrOut, "Claimed sandbox %s (pod IP %s) in %s.\n",
-			claim.Status.Sandbox.Name, addresses(claim.Status.Sandbox.PodIPs), within(took))
-		fmt.Fprintln(p.streams.Out, claim.Name)
-		return nil
-	case ctx.Err() != nil:
-		return p.giveUp(ctx, c, claim)
-	case errors.Is(err, context.DeadlineExceeded):
-		return p.notInTime(claim, o.timeout)
-	default:
-		return err
+			claim.Status.Sandbox.Name, addresses(claim.Status.Sandbox.PodIPs), within(time.Since(began)))
 	}
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = p.notInTime(claim, o.timeout)
+	}
+	return claim, err
 }
 
 // createClaim makes the claim. It awaits the answer even if a person gives up meanwhile, because the
@@ -98,7 +127,7 @@ func (p *program) createClaim(ctx context.Context, c *cluster, o claimOptions) (
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		claim := newClaim(c.namespace, o)
+		claim := newClaim(c.namespace, o, time.Now())
 		err := c.Create(ctx, claim)
 		switch {
 		case err == nil:
@@ -107,30 +136,14 @@ func (p *program) createClaim(ctx context.Context, c *cluster, o claimOptions) (
 		case apierrors.IsAlreadyExists(err):
 			return nil, &problem{cause: fmt.Errorf("there is a claim %q in namespace %q already", claim.Name, claim.Namespace),
 				next: []string{p.command("exec", claim.Name, "-- COMMAND") + " uses it", p.command("release", claim.Name) + " gives it up", "choose another --name"}}
+		case apierrors.IsInvalid(err):
+			return nil, &problem{cause: err, next: []string{"change what the message names; " + p.name + " claim --help lists the flags"}}
 		case refused(err):
 			return nil, err
 		default:
 			return nil, &problem{cause: fmt.Errorf("create claim %s: %w; whether it was made is not known", claim.Name, err),
 				next: []string{p.command("ls") + " shows whether it is there", p.command("release", claim.Name) + " gives it up"}}
 		}
-	}
-}
-
-// newClaim is the claim to make. Its marks are those the Go client library sets, so that a claim counts
-// the same however a person made it.
-func newClaim(namespace string, o claimOptions) *extensions.SandboxClaim {
-	name := o.name
-	if name == "" {
-		name = claimName(o.pool, rand.String(nameSuffix))
-	}
-	return &extensions.SandboxClaim{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   namespace,
-			Name:        name,
-			Labels:      map[string]string{agents.LabelCreatedBy: agents.CreatedByGoClient},
-			Annotations: map[string]string{agents.AnnotationClientFirstRequestedAt: time.Now().UTC().Format(time.RFC3339)},
-		},
-		Spec: extensions.SandboxClaimSpec{WarmPoolRef: &extensions.SandboxWarmPoolRef{Name: o.pool}},
 	}
 }
 
@@ -183,36 +196,36 @@ func (p *program) kept(err error, claim *extensions.SandboxClaim) error {
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &problem{cause: fmt.Errorf("wait for claim %s, which is kept: %w", claim.Name, err),
-		next: []string{p.command("ls") + " shows how it is", p.command("release", claim.Name) + " gives it up"}}
+	return &problem{cause: fmt.Errorf("wait for claim %s: %w", claim.Name, err),
+		ifKept: []string{p.command("ls") + " shows how it is: the claim is kept", p.command("release", claim.Name) + " gives it up"}}
 }
 
 func (p *program) neverReady(claim *extensions.SandboxClaim, seen outcome) error {
 	return &problem{cause: fmt.Errorf("claim %s gets no sandbox: %s", claim.Name, seen),
-		next: []string{seen.next, p.command("release", claim.Name) + " gives the claim up; until then it is kept"}}
+		next: []string{seen.next}, ifKept: []string{p.command("release", claim.Name) + " gives the claim up; until then it is kept"}}
 }
 
 func (p *program) notInTime(claim *extensions.SandboxClaim, timeout time.Duration) error {
 	seen := judge(claim)
-	next := []string{p.command("ls") + " shows how it goes on: the claim is kept and may still become Ready",
-		p.command("release", claim.Name) + " gives it up"}
+	var next []string
 	if seen.reason == "" {
-		next = append([]string{"see that the controller runs: " + p.command("version")}, next...)
+		next = []string{"see that the controller runs: " + p.command("version")}
 	}
-	return &problem{cause: fmt.Errorf("claim %s is not Ready after %s: %s", claim.Name, timeout, seen), next: next}
+	return &problem{cause: fmt.Errorf("claim %s is not Ready after %s: %s", claim.Name, timeout, seen), next: next,
+		ifKept: []string{p.command("ls") + " shows how it goes on: the claim is kept and may still become Ready",
+			p.command("release", claim.Name) + " gives it up"}}
 }
 
-// giveUp deletes the claim that this command made.
+// giveUp deletes the claim that this command made, also after an interrupt.
 func (p *program) giveUp(ctx context.Context, c *cluster, claim *extensions.SandboxClaim) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
-	fmt.Fprintf(p.streams.ErrOut, "Interrupted; giving up claim %s.\n", claim.Name)
 	err := c.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return &problem{cause: fmt.Errorf("claim %s is kept: %w", claim.Name, err), code: exitInterrupted,
 			next: []string{p.command("release", claim.Name) + " gives it up"}}
 	}
-	return exitCode(exitInterrupted)
+	return nil
 }
 
 // addresses joins a pod's addresses for a person.

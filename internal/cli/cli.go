@@ -19,8 +19,12 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// pluginName is what kubectl looks for on the PATH when somebody types "kubectl berth".
-const pluginName = "kubectl-berth"
+const (
+	// pluginName is what kubectl looks for on the PATH when somebody types "kubectl berth".
+	pluginName = "kubectl-berth"
+	// completerName is what it looks for to complete that, and runs with what was typed so far.
+	completerName = "kubectl_complete-berth"
+)
 
 // program is one run of the command line.
 type program struct {
@@ -34,7 +38,11 @@ type program struct {
 // was called by. When ctx ends, the command stops, and cleans up or says what it leaves.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
 	p := newProgram(args[0], streams)
-	p.root.SetArgs(args[1:])
+	line := args[1:]
+	if called(args[0]) == completerName {
+		line = append([]string{cobra.ShellCompRequestCmd}, line...)
+	}
+	p.root.SetArgs(line)
 	err := p.root.ExecuteContext(ctx)
 	return p.report(p.explain(err))
 }
@@ -45,8 +53,19 @@ func newProgram(calledBy string, streams genericiooptions.IOStreams) *program {
 		Use:   "berth",
 		Short: "Claim sandboxes on Kubernetes and work in them",
 		Long: "berth claims sandboxes on Kubernetes and works in them.\n\n" +
-			"It finds the cluster as kubectl does, and takes all of kubectl's connection flags\n" +
-			"(--as, --server, --token, ...), of which the help shows the most used ones.",
+			"It finds the cluster as kubectl does: --kubeconfig or KUBECONFIG, --context, -n. It takes all of\n" +
+			"kubectl's connection flags (--as, --server, --token, ...), of which the help shows the most used\n" +
+			"ones. On the PATH under the name kubectl-berth, it is \"kubectl berth\".\n\n" +
+			"Results go to standard output, and everything said meanwhile to standard error. An error names its\n" +
+			"cause, and then what to do next, the likeliest first:\n" +
+			"  $ berth claim pythn\n" +
+			"  Created claim pythn-hk7f5.\n" +
+			"  Error: claim pythn-hk7f5 gets no sandbox: WarmPoolNotFound: SandboxWarmPool \"pythn\" not found\n" +
+			"  Next: create the SandboxWarmPool \"pythn\" in namespace \"default\", and the claim goes on; or claim from another pool\n" +
+			"    or: berth release pythn-hk7f5 gives the claim up; until then it is kept\n\n" +
+			"Ctrl-C stops any command: what it has made by\n" +
+			"then is removed again, or named. The exit code is then 130, and 1 after other errors; exec and\n" +
+			"claim --rm have more. Colours are only for terminals, and not where NO_COLOR is set.",
 		Example: p.examples(`
 			# a sandbox from the warm pool "python", a command in it, and back again
 			claim=$(berth claim python)
@@ -68,27 +87,39 @@ func newProgram(calledBy string, streams genericiooptions.IOStreams) *program {
 	p.root.SetOut(streams.Out)
 	p.root.SetErr(streams.ErrOut)
 	p.root.SetFlagErrorFunc(usage)
+	p.root.CompletionOptions.DisableDefaultCmd = true // there is one that says more
 	p.flags.AddFlags(p.root.PersistentFlags())
 	hideRareFlags(p.root.PersistentFlags())
 	p.root.AddCommand(
 		p.claimCommand(),
 		p.execCommand(),
+		p.cpCommand(),
+		p.portForwardCommand(),
+		p.logsCommand(),
 		p.lsCommand(),
+		p.poolsCommand(),
+		p.eventsCommand(),
+		p.suspendCommand(),
+		p.resumeCommand(),
 		p.releaseCommand(),
 		p.localCommand(),
 		p.versionCommand(),
+		p.completionCommand(),
 	)
 	return p
 }
 
 // displayName is what a person types to run the program.
 func displayName(calledBy string) string {
-	name := strings.TrimSuffix(filepath.Base(calledBy), ".exe")
-	if name == pluginName {
+	switch called(calledBy) {
+	case pluginName, completerName:
 		return "kubectl berth"
 	}
 	return "berth"
 }
+
+// called is the name of the file that was run.
+func called(by string) string { return strings.TrimSuffix(filepath.Base(by), ".exe") }
 
 // examples gives the text of a command's examples, indented for the help and with the program's name.
 func (p *program) examples(text string) string {
@@ -130,6 +161,10 @@ func (p *program) unknownCommand(name string) error {
 
 // usage is a problem with how a command was written.
 func usage(cmd *cobra.Command, err error) error {
+	if bad, known := flagProblem(err); known {
+		bad.next = append(bad.next, cmd.CommandPath()+" --help")
+		return bad
+	}
 	return &problem{cause: err, next: []string{cmd.UseLine(), cmd.CommandPath() + " --help"}}
 }
 

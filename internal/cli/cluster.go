@@ -73,6 +73,7 @@ func kinds() (*kruntime.Scheme, meta.RESTMapper, error) {
 	}
 	for kind, resource := range map[schema.GroupVersionKind]string{
 		corev1.SchemeGroupVersion.WithKind("Pod"):                        "pods",
+		corev1.SchemeGroupVersion.WithKind("Event"):                      "events",
 		appsv1.SchemeGroupVersion.WithKind("Deployment"):                 "deployments",
 		agents.GroupVersion.WithKind(agents.SandboxKind):                 "sandboxes",
 		extensions.GroupVersion.WithKind(extensions.SandboxClaimKind):    "sandboxclaims",

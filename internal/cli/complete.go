@@ -52,6 +52,26 @@ func (p *program) completeTargets(cmd *cobra.Command, args []string, typed strin
 	return p.completeClaims(cmd, args, typed)
 }
 
+// completeOneTarget completes the claim of commands that have one; what follows cannot be guessed.
+func (p *program) completeOneTarget(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return p.completeClaims(cmd, args, typed)
+}
+
+// completePlaces completes a claim, to which a colon and a path are added, and files.
+func (p *program) completePlaces(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	claims, _ := p.completeClaims(cmd, args, typed)
+	for i := range claims {
+		claims[i] += ":"
+	}
+	return claims, cobra.ShellCompDirectiveNoSpace
+}
+
 func (p *program) listForCompletion(cmd *cobra.Command, into client.ObjectList) bool {
 	c, err := p.connect()
 	if err != nil {

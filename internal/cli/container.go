@@ -7,40 +7,68 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 )
 
 // defaultContainer is the annotation that kubectl honours, too.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// containerOf chooses the container of a pod to work in, by default the annotated or the first one, and
-// refuses one that does not run.
-func (p *program) containerOf(pod *corev1.Pod, wanted string) (string, error) {
+// containerFlag adds the flag that names a container.
+func containerFlag(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVarP(name, "container", "c", "",
+		"the container; by default the one that the annotation "+defaultContainer+" names, or the first")
+}
+
+// chosenContainer is the container of a pod that is wanted, by default the annotated or the first one.
+func chosenContainer(pod *corev1.Pod, wanted string) (string, error) {
+	names := containerNames(pod)
+	if wanted == "" {
+		if annotated := pod.Annotations[defaultContainer]; slices.Contains(names, annotated) {
+			return annotated, nil
+		}
+		return names[0], nil
+	}
+	if !slices.Contains(names, wanted) && statusOf(pod, wanted) == nil {
+		return "", &problem{cause: fmt.Errorf("pod %s has no container %q", pod.Name, wanted),
+			next: []string{"choose with -c one of: " + strings.Join(names, ", ")}}
+	}
+	return wanted, nil
+}
+
+func containerNames(pod *corev1.Pod) []string {
 	var names []string
 	for _, container := range pod.Spec.Containers {
 		names = append(names, container.Name)
 	}
-	name := wanted
-	if name == "" {
-		name = names[0]
-		if annotated := pod.Annotations[defaultContainer]; slices.Contains(names, annotated) {
-			name = annotated
-		}
-	}
+	return names
+}
+
+// statusOf is the status of a container of any sort, or nil.
+func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	statuses := slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses)
 	at := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
-	if at < 0 && !slices.Contains(names, name) {
-		return "", &problem{cause: fmt.Errorf("pod %s has no container %q", pod.Name, name),
-			next: []string{"choose with -c one of: " + strings.Join(names, ", ")}}
+	if at < 0 {
+		return nil
 	}
+	return &statuses[at]
+}
+
+// containerOf chooses the container of a pod to work in, and refuses one that does not run.
+func (p *program) containerOf(pod *corev1.Pod, wanted string) (string, error) {
+	name, err := chosenContainer(pod, wanted)
+	if err != nil {
+		return "", err
+	}
+	status := statusOf(pod, name)
 	next := []string{p.command("ls") + " shows the sandbox's state", "kubectl describe pod -n " + pod.Namespace + " " + pod.Name + " shows what happens to it"}
 	if pod.DeletionTimestamp != nil {
 		return "", &problem{cause: fmt.Errorf("pod %s is being deleted", pod.Name), next: next}
 	}
-	if at < 0 {
+	if status == nil {
 		return "", &problem{cause: fmt.Errorf("pod %s does not run yet: its phase is %s%s", pod.Name, pod.Status.Phase, unscheduled(pod)), next: next}
 	}
-	if state := statuses[at].State; state.Running == nil {
+	if state := status.State; state.Running == nil {
 		return "", &problem{cause: fmt.Errorf("container %s of pod %s does not run: %s", name, pod.Name, stopped(state)), next: next}
 	}
 	return name, nil

@@ -34,11 +34,18 @@ func (p *program) execCommand() *cobra.Command {
 		Use:   "exec CLAIM [flags] -- COMMAND [ARG...]",
 		Short: "Run a command in a claimed sandbox",
 		Long: "Runs a command in the sandbox of a claim, or in one that is named as sandbox/NAME, and ends\n" +
-			"with the command's exit code. Exit code 125 means that berth failed and the command's\n" +
-			"is not known, 126 that it is not executable, 127 that the sandbox has no such command.\n\n" +
+			"with the command's exit code.\n\n" +
 			"Standard input is passed on when it is not a terminal; in a script's loop that reads standard\n" +
-			"input itself, say --stdin=false. When standard input and output are terminals, the command gets\n" +
-			"one, too.",
+			"input itself, say --stdin=false, or the first command takes all of it. When standard input and\n" +
+			"output are terminals, the command gets one, too.\n\n" +
+			"The pod is one that the sandbox controls by its UID, and the sandbox one that the claim controls: a\n" +
+			"name, label or annotation is no proof. With more than one pod, none is chosen.\n\n" +
+			"These exit codes are not the command's own:\n" +
+			"  125  berth failed, and says why; the command's exit code is not known\n" +
+			"  126  the command is not executable\n" +
+			"  127  there is no such command in the container\n" +
+			"  130  Ctrl-C; the command may still run, and berth says so\n" +
+			"Where a signal ended the command, it is 128 and the signal's number.",
 		Example: p.examples(`
 			# a command and its output
 			berth exec analysis -- python3 -c 'print(6 * 7)'
@@ -46,8 +53,8 @@ func (p *program) execCommand() *cobra.Command {
 			# a shell
 			berth exec analysis -- sh
 
-			# a file into the sandbox
-			berth exec analysis -- sh -c 'cat > /tmp/data.csv' < data.csv`),
+			# a program from this machine
+			berth exec analysis -- python3 - < analyse.py`),
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: p.completeTargets,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,12 +68,20 @@ func (p *program) execCommand() *cobra.Command {
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if bad, known := flagProblem(err); known {
+			return p.notRun(bad)
+		}
 		return p.notRun(&problem{cause: err, next: []string{p.command("exec", "CLAIM -- COMMAND") + "; flags after -- are the command's"}})
 	})
-	cmd.Flags().StringVarP(&o.container, "container", "c", "", "the container; by default the pod's first")
+	o.addFlags(cmd)
+	return cmd
+}
+
+// addFlags adds the flags of commands that run a command.
+func (o *execOptions) addFlags(cmd *cobra.Command) {
+	containerFlag(cmd, &o.container)
 	cmd.Flags().BoolVarP(&o.stdin, "stdin", "i", false, "pass standard input on; by default if it is not a terminal")
 	cmd.Flags().BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal; by default if standard input and output are terminals")
-	return cmd
 }
 
 // splitExec reads "CLAIM -- COMMAND...".
@@ -190,7 +205,7 @@ func (p *program) execError(err error, pod *corev1.Pod, o execOptions) error {
 	// The node's container runtime reports a command that it could not start in words only.
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "executable file not found"), strings.Contains(text, "no such file or directory"):
+	case noSuchCommand(err):
 		return &problem{cause: fmt.Errorf("container %s of pod %s has no command %q", o.container, pod.Name, o.command[0]), code: exitNotFound,
 			next: []string{"install it in the sandbox's image, or give its full path"}}
 	case strings.Contains(text, "permission denied"):

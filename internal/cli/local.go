@@ -3,12 +3,15 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
+	"github.com/berthdev/berth/internal/install"
 	"github.com/berthdev/berth/internal/localcluster"
 )
 
@@ -17,8 +20,9 @@ func (p *program) localCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Start and stop a Kubernetes cluster on this machine",
-		Long: "Starts and stops a Kubernetes cluster of one node on this machine. It needs Linux and root, and a\n" +
-			"checkout of Berth's sources, from which the first start builds Kubernetes.",
+		Long: "Starts and stops a Kubernetes cluster of one node with real pods on this machine. It needs Linux, root\n" +
+			"and a checkout of Berth's sources, from which the first start builds Kubernetes. --name keeps several\n" +
+			"apart.",
 		Example: p.examples("eval \"$(berth local up)\"\nberth local down"),
 		Args:    none,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -38,28 +42,64 @@ func (p *program) localCommand() *cobra.Command {
 }
 
 func (p *program) localUpCommand(options func() localcluster.Options) *cobra.Command {
-	return &cobra.Command{
-		Use:     "up",
-		Short:   "Start the cluster, or what of it does not run",
-		Long:    "Starts the cluster, or what of it does not run, and prints the line that makes a shell use it.",
-		Example: p.examples("eval \"$(berth local up)\""),
-		Args:    none,
+	var bare bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start the cluster, or what of it does not run, and install Berth there",
+		Long: "Starts the cluster, or what of it does not run, installs Berth there, and prints the line that makes a\n" +
+			"shell use it. Run again, it brings the controller that the checkout has by then.\n\n" +
+			"If it fails or is interrupted, what was started stays: run it again, or take it down.",
+		Example: p.examples(`
+			eval "$(berth local up)"
+
+			# a cluster without Berth
+			berth local up --bare --name empty`),
+		Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if why := localcluster.NodeProblem(); why != "" {
-				return &problem{cause: fmt.Errorf("no cluster can run here: %s", why), next: []string{"use another cluster with --kubeconfig or KUBECONFIG"}}
-			}
-			cluster, err := localcluster.Up(cmd.Context(), options())
-			if err != nil {
-				next := []string{p.name + " local down removes what was started"}
-				if cmd.Context().Err() != nil {
-					return &problem{cause: errors.New("interrupted; the cluster may have started in part"), next: next, code: exitInterrupted}
-				}
-				return &problem{cause: err, next: append(next, p.name+" local status names the logs")}
-			}
-			fmt.Fprintf(p.streams.Out, "export KUBECONFIG=%s\n", cluster.Kubeconfig())
-			return nil
+			return p.localUp(cmd.Context(), options(), bare)
 		},
 	}
+	cmd.Flags().BoolVar(&bare, "bare", false, "start the cluster and do not install Berth")
+	return cmd
+}
+
+func (p *program) localUp(ctx context.Context, options localcluster.Options, bare bool) error {
+	if why := localcluster.NodeProblem(); why != "" {
+		return &problem{cause: fmt.Errorf("no cluster can run here: %s", why), next: []string{"use another cluster with --kubeconfig or KUBECONFIG"}}
+	}
+	named := ""
+	if options.Name != "" {
+		named = " --name " + options.Name
+	}
+	down := p.name + " local down" + named + " removes what was started"
+	again := p.name + " local up" + named + " goes on from here"
+	cluster, err := localcluster.Up(ctx, options)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return &problem{cause: errors.New("interrupted; the cluster may have started in part"), next: []string{down, again}, code: exitInterrupted}
+	case err != nil:
+		return &problem{cause: err, next: []string{down, p.name + " local status" + named + " names the logs"}}
+	}
+	if !bare {
+		err = installInto(ctx, cluster, options.Progress)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return &problem{cause: errors.New("interrupted; the cluster runs, and Berth may be installed there in part"), next: []string{again, down}, code: exitInterrupted}
+	case err != nil:
+		return &problem{cause: fmt.Errorf("the cluster runs, but Berth is not installed there: %w", err), next: []string{again, down}}
+	}
+	fmt.Fprintf(p.streams.Out, "export KUBECONFIG=%s\n", cluster.Kubeconfig())
+	return nil
+}
+
+func installInto(ctx context.Context, cluster *localcluster.Cluster, progress *localcluster.Progress) error {
+	config, err := cluster.RESTConfig()
+	if err != nil {
+		return err
+	}
+	config.WarningHandler = rest.NoWarnings{}
+	return install.Berth(ctx, install.Options{Config: config, Local: cluster, Progress: progress})
 }
 
 func (p *program) localDownCommand(options func() localcluster.Options) *cobra.Command {

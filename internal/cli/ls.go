@@ -8,51 +8,81 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	kruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/printers"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 )
 
-const (
-	outputWide = "wide"
-	outputName = "name"
-)
-
-type lsOptions struct {
-	everywhere bool
-	noHeaders  bool
-	print      *genericclioptions.PrintFlags
-}
-
 func (p *program) lsCommand() *cobra.Command {
-	o := lsOptions{print: genericclioptions.NewPrintFlags("")}
+	var o listOptions
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List claims and sandboxes",
-		Long: "Lists the claims and the sandboxes of a namespace.\n\n" +
-			"STATE is one of Ready; Waiting, a claim without a sandbox yet; NotReady; Failed, it stays so\n" +
-			"until somebody changes something; Lost, a claim whose sandbox is gone; Suspended; Finished, the\n" +
-			"pod has ended; Expired; Deleting. REASON is the one that the Ready condition gives.",
+		Long: "Lists the claims and the sandboxes of a namespace. A name is written as other commands take it.\n\n" +
+			"STATE is one of\n" +
+			"  Ready      it can be used\n" +
+			"  Waiting    a claim that has no sandbox yet\n" +
+			"  NotReady   it has what it needs, and is not Ready yet or not any more\n" +
+			"  Failed     it stays so until somebody changes something; -o wide shows what is wrong\n" +
+			"  Lost       a claim whose sandbox is gone\n" +
+			"  Suspended  a sandbox that should not run, or its claim\n" +
+			"  Finished   the pod has ended\n" +
+			"  Expired    its time is over\n" +
+			"  Deleting   it is being deleted\n\n" +
+			"REASON is the one that the Ready condition gives. With -w, a line with the state Deleted tells\n" +
+			"of what is gone.",
 		Example: p.examples(`
 			berth ls
 
 			# all namespaces, with owners, addresses and what is wrong
-			berth ls -A -o wide`),
+			berth ls -A -o wide
+
+			# a table that changes as the cluster does, until Ctrl-C
+			berth ls -w`),
 		Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.ls(cmd.Context(), o)
+			return p.ls(cmd.Context(), &o)
 		},
 	}
-	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "list those of all namespaces")
-	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave the line of headers out")
-	cmd.Flags().StringVarP(o.print.OutputFormat, "output", "o", "", "wide, json, yaml, name, or jsonpath=TEMPLATE")
+	o.addFlags(cmd)
+	o.addScopeFlags(cmd)
 	return cmd
+}
+
+func (p *program) ls(ctx context.Context, o *listOptions) error {
+	printer, err := o.printer(p, "ls")
+	if err != nil {
+		return err
+	}
+	c, err := p.connect()
+	if err != nil {
+		return err
+	}
+	scope, err := o.scope(c)
+	if err != nil {
+		return err
+	}
+	return p.show(ctx, c, o, printer, view{
+		command: "ls",
+		queries: []query{
+			{list: func() client.ObjectList { return &extensions.SandboxClaimList{} }, options: scope},
+			{list: func() client.ObjectList { return &agents.SandboxList{} }, options: scope},
+		},
+		objects: func(all found) []client.Object {
+			return append(sorted(all[0]), sorted(all[1])...)
+		},
+		table: func(all found, now time.Time) *metav1.Table {
+			return tableOf(rowsOf(listingOf(all)), o.everywhere, now)
+		},
+		key:     []string{"Namespace", "Name"},
+		ages:    "Age",
+		state:   "State",
+		colour:  stateColour,
+		nothing: fmt.Sprintf("No claims or sandboxes %s.", o.place(c)),
+	})
 }
 
 // listing is what there is of claims and sandboxes.
@@ -61,89 +91,13 @@ type listing struct {
 	sandboxes []agents.Sandbox
 }
 
-func (p *program) ls(ctx context.Context, o lsOptions) error {
-	format := *o.print.OutputFormat
-	printer, err := o.printer()
-	if err != nil {
-		return &problem{cause: fmt.Errorf("there is no output format %q", format),
-			next: []string{p.command("ls", "-o wide") + "; the others are json, yaml, name and jsonpath=TEMPLATE"}}
+func listingOf(all found) listing {
+	var l listing
+	for _, claim := range typed[*extensions.SandboxClaim](all[0]) {
+		l.claims = append(l.claims, *claim)
 	}
-	c, err := p.connect()
-	if err != nil {
-		return err
+	for _, sandbox := range typed[*agents.Sandbox](all[1]) {
+		l.sandboxes = append(l.sandboxes, *sandbox)
 	}
-	where := client.ListOption(client.InNamespace(c.namespace))
-	if o.everywhere {
-		where = client.InNamespace("")
-	}
-	found, err := list(ctx, c, where)
-	if err != nil {
-		return err
-	}
-	if printer != nil {
-		return p.printObjects(c, printer, format, found)
-	}
-	if len(found.claims)+len(found.sandboxes) == 0 {
-		place := fmt.Sprintf("in namespace %s", c.namespace)
-		if o.everywhere {
-			place = "in any namespace"
-		}
-		fmt.Fprintf(p.streams.ErrOut, "No claims or sandboxes %s.\n", place)
-		return nil
-	}
-	table := tableOf(rowsOf(found), o.everywhere, time.Now())
-	return printers.NewTablePrinter(printers.PrintOptions{Wide: format == outputWide, NoHeaders: o.noHeaders}).
-		PrintObj(table, p.streams.Out)
-}
-
-// printer prints objects. It is nil for the tables.
-func (o lsOptions) printer() (printers.ResourcePrinter, error) {
-	switch *o.print.OutputFormat {
-	case "", outputWide:
-		return nil, nil
-	}
-	return o.print.ToPrinter()
-}
-
-func list(ctx context.Context, c *cluster, where client.ListOption) (listing, error) {
-	var claims extensions.SandboxClaimList
-	if err := c.List(ctx, &claims, where); err != nil {
-		return listing{}, err
-	}
-	var sandboxes agents.SandboxList
-	if err := c.List(ctx, &sandboxes, where); err != nil {
-		return listing{}, err
-	}
-	return listing{claims: claims.Items, sandboxes: sandboxes.Items}, nil
-}
-
-// printObjects prints the objects themselves: one list, or one name a line.
-func (p *program) printObjects(c *cluster, printer printers.ResourcePrinter, format string, found listing) error {
-	var objects []client.Object
-	for i := range found.claims {
-		objects = append(objects, &found.claims[i])
-	}
-	for i := range found.sandboxes {
-		objects = append(objects, &found.sandboxes[i])
-	}
-	all := &corev1.List{Items: []kruntime.RawExtension{}}
-	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("List"))
-	for _, object := range objects {
-		kind, err := c.GroupVersionKindFor(object)
-		if err != nil {
-			return err
-		}
-		object.GetObjectKind().SetGroupVersionKind(kind) // the items of typed lists have none
-		if format == outputName {
-			if err := printer.PrintObj(object, p.streams.Out); err != nil {
-				return err
-			}
-			continue
-		}
-		all.Items = append(all.Items, kruntime.RawExtension{Object: object})
-	}
-	if format == outputName {
-		return nil
-	}
-	return printer.PrintObj(all, p.streams.Out)
+	return l
 }

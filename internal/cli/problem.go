@@ -28,7 +28,9 @@ const (
 type problem struct {
 	cause error
 	next  []string // commands to type or things to change, the likeliest first
-	code  int      // the exit code; 0 means exitProblem
+	// ifKept follows next: what to do with a claim that this command made and keeps.
+	ifKept []string
+	code   int // the exit code; 0 means exitProblem
 }
 
 func (p *problem) Error() string { return p.cause.Error() }
@@ -48,12 +50,12 @@ func (p *program) report(err error) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
-	fmt.Fprintln(p.streams.ErrOut, "Error:", err)
+	fmt.Fprintln(p.streams.ErrOut, p.paint(p.streams.ErrOut, red, "Error:"), err)
 	var known *problem
 	if !errors.As(err, &known) {
 		return exitProblem
 	}
-	for i, line := range known.next {
+	for i, line := range slices.Concat(known.next, known.ifKept) {
 		label := "Next:"
 		if i > 0 {
 			label = "  or:"

@@ -31,7 +31,9 @@ func (p *program) releaseCommand() *cobra.Command {
 		Use:   "release CLAIM...",
 		Short: "Give claims up, with their sandboxes and all that is in them",
 		Long: "Deletes claims. Their sandboxes go with them, and so do pods and volumes.\n\n" +
-			"With --wait it returns when all of it is gone.",
+			"With --wait it returns when all of it is gone; on Ctrl-C, the deletion goes on. Without --wait the\n" +
+			"deletion goes on when the command has ended, too. Without --yes, --all only says what it would\n" +
+			"release.",
 		Example: p.examples(`
 			berth release analysis
 
@@ -51,7 +53,7 @@ func (p *program) releaseCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.all, "all", false, "release all claims of the namespace; needs --yes")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "confirm --all")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until sandbox, pod and claim are gone")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", claimTimeout, "how long --wait waits for each claim; 0 waits forever")
+	waitFlag(cmd.Flags(), &o.timeout, "timeout", claimTimeout, "how long --wait waits for each claim")
 	return cmd
 }
 
@@ -153,7 +155,11 @@ func (p *program) releaseOne(ctx context.Context, c *cluster, name string, o rel
 	if err := p.awaitGone(ctx, c, claim, o.timeout); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.streams.Out, "claim %s released, its sandbox is gone\n", name)
+	had := "it had no sandbox"
+	if claim.Status.Sandbox.Name != "" {
+		had = "its sandbox is gone"
+	}
+	fmt.Fprintf(p.streams.Out, "claim %s released, %s\n", name, had)
 	return nil
 }
 
@@ -174,14 +180,17 @@ func (p *program) awaitGone(ctx context.Context, c *cluster, claim *extensions.S
 		defer cancel()
 		ctx = limited
 	}
-	progress := newProgress(p.streams.ErrOut, "Waiting until the sandbox of claim "+claim.Name+" is gone")
+	progress := newProgress(p.streams.ErrOut, "Waiting until claim "+claim.Name+" is gone")
 	defer progress.Close()
 	err := follower[*extensions.SandboxClaim]{
 		cluster: c,
 		list:    &extensions.SandboxClaimList{},
 		empty:   func() *extensions.SandboxClaim { return &extensions.SandboxClaim{} },
-		see:     func(_ *extensions.SandboxClaim, gone bool) (bool, error) { return gone, nil },
-		lost:    func(err error) { progress.Say("The connection to the API server broke: %v; trying again.", err) },
+		see: func(seen *extensions.SandboxClaim, gone bool) (bool, error) {
+			claim.Status = seen.Status // it may have got a sandbox meanwhile
+			return gone, nil
+		},
+		lost: func(err error) { progress.Say("The connection to the API server broke: %v; trying again.", err) },
 	}.follow(ctx, claim)
 	next := []string{p.command("ls") + " shows what is left"}
 	switch {

@@ -99,12 +99,41 @@ func sandboxRow(sandbox *agents.Sandbox, claims map[types.UID]*extensions.Sandbo
 // onlyWide marks columns that only -o wide shows, as the API's tables do.
 const onlyWide = 1
 
+// column is a column of a table of rows.
+type column[R any] struct {
+	name     string
+	priority int32
+	cell     func(R) string
+}
+
+// namespaceOf is the first column of tables that are of all namespaces, or none.
+func namespaceOf[R any](shown bool, cell func(R) string) []column[R] {
+	if !shown {
+		return nil
+	}
+	return []column[R]{{"Namespace", 0, cell}}
+}
+
+// tableFrom makes a table, with the columns of before first.
+func tableFrom[R any](rows []R, columns, before []column[R]) *metav1.Table {
+	columns = slices.Concat(before, columns)
+	table := &metav1.Table{}
+	for _, column := range columns {
+		table.ColumnDefinitions = append(table.ColumnDefinitions,
+			metav1.TableColumnDefinition{Name: column.name, Type: "string", Priority: column.priority})
+	}
+	for _, r := range rows {
+		var cells []any
+		for _, column := range columns {
+			cells = append(cells, cmp.Or(column.cell(r), "<none>"))
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
+	}
+	return table
+}
+
 func tableOf(rows []row, withNamespace bool, now time.Time) *metav1.Table {
-	columns := []struct {
-		name     string
-		priority int32
-		cell     func(row) string
-	}{
+	return tableFrom(rows, []column[row]{
 		{"Name", 0, func(r row) string { return r.name }},
 		{"State", 0, func(r row) string { return r.state }},
 		{"Reason", 0, func(r row) string { return r.reason }},
@@ -115,24 +144,5 @@ func tableOf(rows []row, withNamespace bool, now time.Time) *metav1.Table {
 		{"Owner", onlyWide, func(r row) string { return r.owner }},
 		{"Pod IPs", onlyWide, func(r row) string { return strings.Join(r.ips, ",") }},
 		{"Message", onlyWide, func(r row) string { return r.message }},
-	}
-	table := &metav1.Table{}
-	if withNamespace {
-		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: "Namespace", Type: "string"})
-	}
-	for _, column := range columns {
-		table.ColumnDefinitions = append(table.ColumnDefinitions,
-			metav1.TableColumnDefinition{Name: column.name, Type: "string", Priority: column.priority})
-	}
-	for _, r := range rows {
-		var cells []any
-		if withNamespace {
-			cells = append(cells, r.namespace)
-		}
-		for _, column := range columns {
-			cells = append(cells, cmp.Or(column.cell(r), "<none>"))
-		}
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
-	}
-	return table
+	}, namespaceOf(withNamespace, func(r row) string { return r.namespace }))
 }

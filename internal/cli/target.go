@@ -22,6 +22,14 @@ type target struct {
 	name    string
 }
 
+// String is how commands take it.
+func (t target) String() string {
+	if t.sandbox {
+		return "sandbox/" + t.name
+	}
+	return t.name
+}
+
 // parseTarget reads NAME, claim/NAME and sandbox/NAME, and the long forms of "-o name".
 func parseTarget(text string) (target, error) {
 	kind, name, slash := strings.Cut(text, "/")
@@ -82,7 +90,7 @@ func (p *program) noPod(sandbox *agents.Sandbox, foreign *corev1.Pod) error {
 	}
 	if !sandbox.Running() {
 		return &problem{cause: fmt.Errorf("sandbox %s is suspended and has no pod", sandbox.Name),
-			next: []string{fmt.Sprintf(`kubectl patch sandbox %s -n %s --type merge -p '{"spec":{"operatingMode":"Running"}}' resumes it`, sandbox.Name, sandbox.Namespace)}}
+			next: []string{p.command("resume", "sandbox/"+sandbox.Name) + " starts it again"}}
 	}
 	return &problem{cause: fmt.Errorf("sandbox %s has no pod%s", sandbox.Name, because(sandbox.Status.Conditions)), next: []string{list}}
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +27,7 @@ import (
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/deploy"
 	"github.com/berthdev/berth/internal/cli"
+	"github.com/berthdev/berth/internal/install"
 	"github.com/berthdev/berth/internal/localcluster"
 )
 
@@ -40,8 +40,6 @@ const (
 	// stepLimit is for one step once the cluster runs: something that takes longer does
 	// not come.
 	stepLimit = 5 * time.Minute
-	// answerLimit is for one request that explains a failure.
-	answerLimit = 10 * time.Second
 )
 
 // claims are the two that the demo makes.
@@ -76,7 +74,8 @@ func Run(ctx context.Context, options Options) error {
 	if err := d.connect(); err != nil {
 		return err
 	}
-	if err := d.install(ctx); err != nil {
+	err := install.Berth(ctx, install.Options{Config: d.config, Local: d.Local, Image: d.Image, Progress: d.Progress})
+	if err != nil {
 		return err
 	}
 	if err := d.fill(ctx); err != nil {
@@ -108,7 +107,7 @@ func (d *demo) connect() error {
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, agents.AddToScheme, extensions.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, agents.AddToScheme, extensions.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package demo
+package install
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/berthdev/berth/deploy"
 )
 
-// errNoImage says what to do about an image that the cluster cannot pull.
-var errNoImage = errors.New("the cluster cannot pull the controller's image")
+// ErrNoImage says what to do about an image that the cluster cannot pull.
+var ErrNoImage = errors.New("the cluster cannot pull the controller's image")
 
 const imageAdvice = `"make image" builds it into bin/berth-controller.tar. Load that into the cluster's nodes, for example with
   kind load image-archive bin/berth-controller.tar
@@ -33,7 +33,7 @@ func controllerPods() []client.ListOption {
 
 // pulled watches until a pod of the controller cannot get the image, and then gives up on what waits for it.
 // Pods that a former run left in this state are deleted first: their next attempt may be minutes away.
-func (d *demo) pulled(ctx context.Context, giveUp context.CancelCauseFunc) error {
+func (d *installation) pulled(ctx context.Context, giveUp context.CancelCauseFunc) error {
 	pods := &corev1.PodList{}
 	if err := d.client.List(ctx, pods, controllerPods()...); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (d *demo) pulled(ctx context.Context, giveUp context.CancelCauseFunc) error
 		for change := range changes.ResultChan() {
 			pod, ok := change.Object.(*corev1.Pod)
 			if ok && change.Type != watch.Deleted && !former.Has(pod.UID) && lacksImage(pod) {
-				giveUp(errNoImage)
+				giveUp(ErrNoImage)
 				return
 			}
 		}
