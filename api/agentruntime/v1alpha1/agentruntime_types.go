@@ -226,8 +226,8 @@ type AgentRuntimeStatus struct {
 	// +optional
 	DesiredConfigHash string `json:"desiredConfigHash,omitempty"`
 
-	// AppliedConfigHash is the hash of the configuration that was last rolled out: every
-	// pod had it.
+	// AppliedConfigHash is the hash that the workload's pod template has. Once no pod is
+	// left that was made before, RolloutComplete is True.
 	// +optional
 	AppliedConfigHash string `json:"appliedConfigHash,omitempty"`
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agentruntime
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
+	"github.com/berthdev/berth/internal/workload"
+)
+
+// A rollout is what brings a workload's pods to the stamps.
+//
+// Pods are replaced only while the status says so: it is written first, it counts
+// against the limits, and a process that starts anew finds it. The stamps themselves
+// replace the pods of a Deployment, so they wait for that too. A workload that has no
+// pods is stamped at once.
+func judgeRollout(seen observed, now time.Time) verdict {
+	a, w, want := seen.runtime, seen.workload, seen.want()
+	rolling := isRolling(seen)
+	unstamped := !w.Stamped(want) || !w.Recorded(a.UID, want)
+	v := verdict{conflict: no(api.ReasonNoConflict, "nobody else has a say")}
+	if rolling {
+		v.started = a.Status.RolloutStartTime
+		if a.Status.DesiredConfigHash != want.ConfigHash {
+			v.started = ptr.To(metav1.NewTime(now).Rfc3339Copy()) // it begins anew, with the others still waiting
+		}
+	}
+
+	var next workload.Move
+	var pods []workload.Pod
+	var why string
+	if !unstamped {
+		next, pods, why = w.NextMove(want)
+	}
+	disturbs := unstamped && w.Has != want && w.Runs() || next == workload.Replace
+	wiped := w.Wiped(a.UID, want)
+
+	switch {
+	case unstamped && !learntConfig(seen.pass) && !(disturbs && a.Paused()):
+		return verdict{act: readConfig{}}
+	case seen.pass.refusal != nil:
+		return refusedBy(seen.pass.refusal) // others need not wait for it
+	case disturbs && a.Paused():
+		v.say(api.ReasonRolloutPaused, fmt.Sprintf("pods have to be replaced, and are not while the annotation %s is %q", api.AnnotationPaused, api.PausedTrue))
+		v.started = nil
+		return v
+	case wiped && now.Before(seen.heldUntil):
+		message := fmt.Sprintf("something keeps removing what is put on %s", seen.target)
+		v.say(api.ReasonNotConfigured, message)
+		v.ready.reason = api.ReasonConfigApplyError
+		v.conflict, v.until = yes(api.ReasonStampsRemoved, message), seen.heldUntil
+		return v
+	case disturbs && !rolling:
+		return judgeBeginning(seen, want, v, now)
+	case unstamped:
+		v.act, v.ahead = stamp{w, want, wiped}, !isRecordedTarget(seen)
+		v.say(api.ReasonRollingOut, fmt.Sprintf("%s is about to be configured", seen.target))
+	case next == workload.Mark:
+		v.act = mark{w}
+	case next == workload.Replace:
+		v.act = replace{w, pods}
+	default:
+		judgeProgress(seen, want, why, &v, now)
+	}
+	return v
+}
+
+// judgeBeginning decides whether pods may be replaced now.
+func judgeBeginning(seen observed, want workload.Stamps, v verdict, now time.Time) verdict {
+	if due := dueAt(seen, want); now.Before(due) {
+		v.say(api.ReasonRolloutPending, "pods have to be replaced, in a moment")
+		v.until = due
+		return v
+	}
+	if seen.pass.noSlot != "" {
+		v.say(api.ReasonRolloutPending, "pods have to be replaced: "+seen.pass.noSlot)
+		return v
+	}
+	v.say(api.ReasonRollingOut, fmt.Sprintf("the pods of %s are about to be replaced", seen.target))
+	v.started, v.ahead, v.needsSlot = ptr.To(metav1.NewTime(now).Rfc3339Copy()), true, true
+	return v
+}
+
+// judgeProgress says how far the pods are, once nothing is left for this controller to do.
+func judgeProgress(seen observed, want workload.Stamps, why string, v *verdict, now time.Time) {
+	w := seen.workload
+	old, n := w.Outdated(want), w.Count(want)
+	short := want.ConfigHash[:min(len(want.ConfigHash), 12)]
+	ready := fmt.Sprintf("%d of %d pods are ready", n.Ready, w.Desired)
+	switch {
+	case w.Settled(want) && why == "" && len(old) == 0 && n.Ready >= w.Desired:
+		message := fmt.Sprintf("%s has configuration %s", seen.target, short)
+		if w.Desired == 0 {
+			message += "; it has no pods, and the next will have it too"
+		}
+		v.rollout, v.ready = yes(api.ReasonRolledOut, message), yes(api.ReasonConfigured, message)
+		v.started = nil
+	case len(old) > 0 && w.Held != "":
+		v.say(api.ReasonRolloutPaused, why)
+		v.started = nil
+	case v.started != nil && now.Sub(v.started.Time) >= stallLimit:
+		v.say(api.ReasonRolloutStalled, fmt.Sprintf("this takes longer than %s: %s", stallLimit, joined(why, ready)))
+	case v.started != nil:
+		v.say(api.ReasonRollingOut, joined(why, ready))
+		v.until = v.started.Add(stallLimit)
+	case len(old) > 0 || why != "" || !w.Settled(want):
+		v.say(api.ReasonRollingOut, joined(why, ready))
+	default:
+		v.say(api.ReasonPodsNotReady, ready)
+	}
+}
+
+// say says the same of the rollout and of Ready.
+func (v *verdict) say(reason, message string) {
+	v.rollout, v.ready = no(reason, message), no(reason, message)
+}
+
+func joined(parts ...string) string {
+	var said []string
+	for _, p := range parts {
+		if p != "" {
+			said = append(said, p)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// isRolling reports whether the status says that this workload's pods are being replaced.
+// One that stalled is begun anew for another configuration.
+func isRolling(seen observed) bool {
+	a := seen.runtime
+	if a.Status.RolloutStartTime == nil || !isRecordedTarget(seen) {
+		return false
+	}
+	return rolloutReason(a) != api.ReasonRolloutStalled || a.Status.DesiredConfigHash == seen.config.Hash
+}
+
+// isRecordedTarget reports whether the status names the target, so that what is put on
+// it can be taken off whatever happens to spec.
+func isRecordedTarget(seen observed) bool {
+	had := seen.runtime.Status.Target
+	return had != nil && *had == seen.target.Reference()
+}
+
+// dueAt is when a rollout may begin: some time after it was first put off, the same for
+// the same AgentRuntime and configuration however often it is asked.
+func dueAt(seen observed, want workload.Stamps) time.Time {
+	if seen.jitter <= 0 {
+		return time.Time{}
+	}
+	c := meta.FindStatusCondition(seen.runtime.Status.Conditions, api.ConditionRolloutComplete)
+	if c == nil || c.Reason != api.ReasonRolloutPending {
+		// The status has to say first when that was.
+		return time.Unix(1<<40, 0)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(string(seen.runtime.UID) + want.ConfigHash)) // a hash never fails to write
+	share := time.Duration(float64(seen.jitter) * float64(h.Sum64()>>11) / (1 << 53))
+	return c.LastTransitionTime.Add(share)
+}
+
+func rolloutReason(a *api.AgentRuntime) string {
+	if c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionRolloutComplete); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+func rolledOut(a *api.AgentRuntime) bool {
+	return meta.IsStatusConditionTrue(a.Status.Conditions, api.ConditionRolloutComplete)
+}
+
+// waits reports whether the status says that a rollout waits for others.
+func waits(a *api.AgentRuntime) bool { return rolloutReason(a) == api.ReasonRolloutPending }

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agentruntime
+
+import (
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
+	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	"github.com/berthdev/berth/internal/confighash"
+	"github.com/berthdev/berth/internal/control"
+	"github.com/berthdev/berth/internal/kinds"
+)
+
+// wakeAtOnce is how many AgentRuntimes that wait for others are woken when one of those
+// is done. One would be enough; a few more make up for those that cannot begin.
+const wakeAtOnce = 3
+
+// Watches implements control.Controller.
+func (r *Reconciler) Watches() []control.Watch {
+	return []control.Watch{
+		{Object: &api.AgentRuntime{}, Enqueue: r.onRuntime},
+		{Object: &appsv1.Deployment{}, Enqueue: r.onWorkload(appsv1.GroupName, "Deployment")},
+		{Object: &appsv1.StatefulSet{}, Enqueue: r.onWorkload(appsv1.GroupName, "StatefulSet")},
+		{Object: &agents.Sandbox{}, Enqueue: r.onWorkload(agents.GroupName, agents.SandboxKind)},
+		{Object: &appsv1.ReplicaSet{}, Enqueue: r.onReplicaSet},
+		{Object: &corev1.Pod{}, Enqueue: r.onPod},
+		{Object: &corev1.ConfigMap{}, Enqueue: r.onConfigMap},
+	}
+}
+
+// onRuntime wakes the AgentRuntime unless all that changed is its status, which the
+// controller itself writes; those with the same target, of which another may be the
+// oldest now; and those that wait until its pods are replaced.
+func (r *Reconciler) onRuntime(before, after client.Object) []reconcile.Request {
+	var wake requests
+	was, is := runtimeOf(before), runtimeOf(after)
+	echo := was != nil && is != nil && was.ResourceVersion != is.ResourceVersion && sameButStatus(was, is)
+	if is != nil && (!echo || waits(is) && !waits(was)) {
+		// One that has just begun to wait looks once more: the last to be waited for may
+		// have been done in between.
+		wake.add(is.Namespace, is.Name)
+	}
+	if is == nil && was != nil {
+		wake.add(was.Namespace, was.Name)
+	}
+	if !echo {
+		for _, a := range []*api.AgentRuntime{was, is} {
+			if a != nil {
+				wake.addAll(r.views.AgentRuntimes.Peek(kinds.ByTarget, targetValue(a)))
+			}
+		}
+	}
+	if isRollingNow(was) && !isRollingNow(is) {
+		for _, scope := range []string{was.Namespace, kinds.Cluster} {
+			waiting := r.views.AgentRuntimes.Peek(kinds.ByWaiting, scope)
+			wake.addAll(waiting[:min(len(waiting), wakeAtOnce)])
+		}
+	}
+	return wake
+}
+
+func runtimeOf(obj client.Object) *api.AgentRuntime {
+	a, _ := obj.(*api.AgentRuntime)
+	return a
+}
+
+func isRollingNow(a *api.AgentRuntime) bool {
+	return a != nil && a.Status.RolloutStartTime != nil && rolloutReason(a) != api.ReasonRolloutStalled
+}
+
+func sameButStatus(before, after *api.AgentRuntime) bool {
+	return before.UID == after.UID && before.Generation == after.Generation &&
+		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) &&
+		maps.Equal(before.Annotations, after.Annotations) && slices.Equal(before.Finalizers, after.Finalizers)
+}
+
+func targetValue(a *api.AgentRuntime) string {
+	gv, err := schema.ParseGroupVersion(a.Spec.TargetRef.APIVersion)
+	if err != nil {
+		return ""
+	}
+	return kinds.TargetValue(a.Namespace, gv.Group, a.Spec.TargetRef.Kind, a.Spec.TargetRef.Name)
+}
+
+// onWorkload wakes the AgentRuntimes that name a workload, in whatever version.
+func (r *Reconciler) onWorkload(group, kind string) func(before, after client.Object) []reconcile.Request {
+	return func(before, after client.Object) []reconcile.Request {
+		obj := after
+		if obj == nil {
+			obj = before
+		}
+		return r.named(obj.GetNamespace(), group, kind, obj.GetName())
+	}
+}
+
+// onReplicaSet wakes on ReplicaSets that come and go: pods are seen through them.
+func (r *Reconciler) onReplicaSet(before, after client.Object) []reconcile.Request {
+	if before != nil && after != nil && before.GetResourceVersion() != after.GetResourceVersion() {
+		return nil
+	}
+	obj := after
+	if obj == nil {
+		obj = before
+	}
+	if owner := control.ControllerOf(obj, appsv1.GroupName, "Deployment"); owner != nil {
+		return r.named(obj.GetNamespace(), appsv1.GroupName, "Deployment", owner.Name)
+	}
+	return nil
+}
+
+// onPod wakes those whose workload owns the pod, if what counts of it changed.
+func (r *Reconciler) onPod(before, after client.Object) []reconcile.Request {
+	was, _ := before.(*corev1.Pod)
+	is, _ := after.(*corev1.Pod)
+	if was != nil && is != nil && was.ResourceVersion != is.ResourceVersion && samePod(was, is) {
+		return nil
+	}
+	var wake requests
+	for _, p := range []*corev1.Pod{was, is} {
+		if p == nil {
+			continue
+		}
+		if owner := control.ControllerOf(p, agents.GroupName, agents.SandboxKind); owner != nil {
+			wake.join(r.named(p.Namespace, agents.GroupName, agents.SandboxKind, owner.Name))
+		}
+		if owner := control.ControllerOf(p, appsv1.GroupName, "StatefulSet"); owner != nil {
+			wake.join(r.named(p.Namespace, appsv1.GroupName, "StatefulSet", owner.Name))
+		}
+		if owner := control.ControllerOf(p, appsv1.GroupName, "ReplicaSet"); owner != nil {
+			for _, set := range r.views.ReplicaSets.Peek(kinds.ByUID, string(owner.UID)) {
+				wake.join(r.onReplicaSet(nil, set))
+			}
+		}
+	}
+	return wake
+}
+
+func samePod(a, b *corev1.Pod) bool {
+	x, y := podState(a), podState(b)
+	return x == y && a.UID == b.UID && control.ControllerUID(a) == control.ControllerUID(b) &&
+		a.Annotations[agents.AnnotationTemplateRevision] == b.Annotations[agents.AnnotationTemplateRevision]
+}
+
+type stateOfPod struct {
+	phase       corev1.PodPhase
+	ready       corev1.ConditionStatus
+	terminating bool
+}
+
+func podState(p *corev1.Pod) stateOfPod {
+	s := stateOfPod{phase: p.Status.Phase, terminating: p.DeletionTimestamp != nil}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			s.ready = c.Status
+		}
+	}
+	return s
+}
+
+// onConfigMap wakes those whose configuration a ConfigMap is part of: everyone, or those
+// of its namespace. Most ConfigMaps are part of none.
+func (r *Reconciler) onConfigMap(before, after client.Object) []reconcile.Request {
+	was, _ := before.(*corev1.ConfigMap)
+	is, _ := after.(*corev1.ConfigMap)
+	if was != nil && is != nil && was.UID == is.UID && maps.Equal(was.Data, is.Data) &&
+		was.Labels[api.LabelDefaults] == is.Labels[api.LabelDefaults] && was.ResourceVersion != is.ResourceVersion {
+		return nil
+	}
+	var wake requests
+	for _, m := range []*corev1.ConfigMap{was, is} {
+		if m == nil {
+			continue
+		}
+		if m.Namespace == r.options.OperatorNamespace && confighash.IsCluster(m.Name) {
+			wake.addAll(r.views.AgentRuntimes.Peek(kinds.ByScope, kinds.Cluster))
+		}
+		if confighash.IsNamespaced(m.Name, m.Labels) {
+			wake.addAll(r.views.AgentRuntimes.Peek(kinds.ByScope, m.Namespace))
+		}
+	}
+	return wake
+}
+
+func (r *Reconciler) named(namespace, group, kind, name string) []reconcile.Request {
+	var wake requests
+	wake.addAll(r.views.AgentRuntimes.Peek(kinds.ByTarget, kinds.TargetValue(namespace, group, kind, name)))
+	return wake
+}
+
+// requests are requests without repetition, in the order they were added.
+type requests []reconcile.Request
+
+func (r *requests) add(namespace, name string) {
+	r.join([]reconcile.Request{control.Request(namespace, name)})
+}
+
+func (r *requests) addAll(all []*api.AgentRuntime) {
+	known := make(map[reconcile.Request]bool, len(*r)+len(all))
+	for _, request := range *r {
+		known[request] = true
+	}
+	for _, a := range all {
+		if request := control.Request(a.Namespace, a.Name); !known[request] {
+			known[request] = true
+			*r = append(*r, request)
+		}
+	}
+}
+
+func (r *requests) join(more []reconcile.Request) {
+	for _, request := range more {
+		if !slices.Contains(*r, request) {
+			*r = append(*r, request)
+		}
+	}
+}
