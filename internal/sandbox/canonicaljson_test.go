@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/json"
 	"path/filepath"
 	"testing"
@@ -47,7 +48,7 @@ func TestCanonicalJSONIsThatOfTheCanonicalForm(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := canonicalJSON(spec); string(got) != string(want) {
+			if got := canonicalJSON(spec); !bytes.Equal(got, want) {
 				t.Errorf("got %s\nwant %s", got, want)
 			}
 		})

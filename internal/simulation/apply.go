@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -38,22 +37,9 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 	if err := json.Unmarshal(configuration, &wanted); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	as, err := typed(t, wanted)
+	fields, err := managedFields(t, wanted)
 	if err != nil {
 		return nil, err
-	}
-	stored, _, err := leavesOf(as)
-	if err != nil {
-		return nil, err
-	}
-	fields := leaves(wanted)
-	for path := range fields {
-		value, known := stored[path]
-		fields[path] = value // as the server writes it, with what is empty
-		if !known || !strings.HasPrefix(path, "/metadata/labels/") && !strings.HasPrefix(path, "/metadata/annotations/") &&
-			!strings.HasPrefix(path, "/metadata/finalizers") && !strings.HasPrefix(path, "/metadata/ownerReferences") && !strings.HasPrefix(path, "/spec") {
-			delete(fields, path)
-		}
 	}
 	old, exists := t.objects[key]
 	if !exists {
@@ -66,28 +52,17 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 	if err != nil {
 		return nil, err
 	}
-	managers := s.managers[old.GetUID()]
-	before := managers[manager]
-	mine := applied{}
-	var conflicts field.ErrorList
-	for _, path := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[path]
-		is, set := now[path]
-		owned, known := before[path]
-		others := s.sharedWith(managers, manager, path, is)
-		owned.shared = set && reflect.DeepEqual(is, value) && (owned.shared || !known && !others)
-		contested := !known || owned.shared || others || !reflect.DeepEqual(owned.value, is)
-		if set && !reflect.DeepEqual(is, value) && contested && !force {
-			conflicts = append(conflicts, field.Invalid(field.NewPath(path), value, "conflict with another manager"))
-		}
-		mine[path] = appliedValue{value: value, shared: owned.shared}
+	before := s.managers[old.GetUID()][manager]
+	mine, conflicts := s.claimed(old.GetUID(), manager, now, fields)
+	if len(conflicts) > 0 && !force {
+		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("apply conflicts with other managers in %v", conflicts))
+	}
+	for path, value := range fields {
 		put(document, path, value)
 	}
-	if len(conflicts) > 0 {
-		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("apply failed with %d conflicts: %v", len(conflicts), conflicts.ToAggregate()))
-	}
 	for path, was := range before {
-		if _, still := fields[path]; !still && !was.shared && reflect.DeepEqual(now[path], was.value) && !s.sharedWith(managers, manager, path, was.value) {
+		_, still := fields[path]
+		if !still && !was.shared && reflect.DeepEqual(now[path], was.value) && !s.appliedByOthers(old.GetUID(), manager, path, was.value) {
 			put(document, path, nil)
 		}
 	}
@@ -101,6 +76,47 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 		s.own(old.GetUID(), manager, before)
 	}
 	return reply, err
+}
+
+// managedFields are the fields of a configuration that a manager can own, with their
+// values as the server writes them.
+func managedFields(t *table, wanted map[string]any) (map[string]any, error) {
+	obj, err := typed(t, wanted)
+	if err != nil {
+		return nil, err
+	}
+	written, _, err := leavesOf(obj)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]any{}
+	for path := range leaves(wanted) {
+		owned := slices.ContainsFunc([]string{"/metadata/labels/", "/metadata/annotations/", "/metadata/finalizers", "/metadata/ownerReferences", "/spec"},
+			func(part string) bool { return strings.HasPrefix(path, part) })
+		if value, known := written[path]; known && owned {
+			fields[path] = value
+		}
+	}
+	return fields, nil
+}
+
+// claimed is what a manager owns of an object once it has applied fields, and in which
+// of them somebody else wants another value; now is what there is.
+func (s *Server) claimed(uid types.UID, manager string, now, fields map[string]any) (mine applied, conflicts []string) {
+	before := s.managers[uid][manager]
+	mine = applied{}
+	for _, path := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[path]
+		is, set := now[path]
+		owned, known := before[path]
+		same := set && reflect.DeepEqual(is, value)
+		others := s.appliedByOthers(uid, manager, path, is)
+		if set && !same && (!known || owned.shared || others || !reflect.DeepEqual(owned.value, is)) {
+			conflicts = append(conflicts, path)
+		}
+		mine[path] = appliedValue{value: value, shared: same && (owned.shared || !known && !others)}
+	}
+	return mine, conflicts
 }
 
 func (s *Server) applyNew(t *table, key types.NamespacedName, manager string, fields map[string]any) (client.Object, error) {
@@ -136,9 +152,9 @@ func preconditions(t *table, old client.Object, wanted map[string]any) error {
 	return nil
 }
 
-// sharedWith reports whether another manager has applied the value too.
-func (s *Server) sharedWith(managers map[string]applied, manager, path string, value any) bool {
-	for other, theirs := range managers {
+// appliedByOthers reports whether another manager has applied the value too.
+func (s *Server) appliedByOthers(uid types.UID, manager, path string, value any) bool {
+	for other, theirs := range s.managers[uid] {
 		if was, ok := theirs[path]; other != manager && ok && reflect.DeepEqual(was.value, value) {
 			return true
 		}
@@ -175,7 +191,7 @@ func (s *Server) manage(obj client.Object) {
 			panic("paths have no JSON form: " + err.Error())
 		}
 		entries = append(entries, metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "Paths", FieldsV1: &metav1.FieldsV1{Raw: paths},
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "Paths", FieldsV1: metav1.NewFieldsV1(string(paths)),
 		})
 	}
 	obj.SetManagedFields(entries)

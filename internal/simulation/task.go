@@ -51,7 +51,8 @@ func (c *crew) take() *coroutine {
 	made := &coroutine{}
 	made.next, made.end = iter.Pull(func(yield func(struct{}) bool) {
 		made.yield = yield
-		for made.do(); yield(struct{}{}); made.do() {
+		for goesOn := true; goesOn; goesOn = yield(struct{}{}) {
+			made.do()
 		}
 	})
 	return made

@@ -29,8 +29,8 @@ import (
 // limit is for a server to do what it does by itself.
 const limit = 2 * time.Minute
 
-// real is one namespace of a real API server.
-type real struct {
+// actual is one namespace of a real API server.
+type actual struct {
 	client.WithWatch
 	ctx   context.Context
 	space string
@@ -54,9 +54,9 @@ func connect(t *testing.T, config *rest.Config) client.WithWatch {
 }
 
 // newReal makes a namespace.
-func newReal(t *testing.T, connected client.WithWatch, n int) *real {
+func newReal(t *testing.T, connected client.WithWatch, n int) *actual {
 	t.Helper()
-	r := &real{connected, t.Context(), fmt.Sprintf("%s-%d", space, n)}
+	r := &actual{connected, t.Context(), fmt.Sprintf("%s-%d", space, n)}
 	if err := r.Create(r.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.space}}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,23 +67,23 @@ func newReal(t *testing.T, connected client.WithWatch, n int) *real {
 	return r
 }
 
-func (r *real) create(obj client.Object) error {
+func (r *actual) create(obj client.Object) error {
 	obj.SetNamespace(r.space)
 	return r.Create(r.ctx, obj)
 }
 
-func (r *real) get(obj client.Object) error {
+func (r *actual) get(obj client.Object) error {
 	return r.Get(r.ctx, client.ObjectKeyFromObject(obj), obj)
 }
 
-func (r *real) update(obj client.Object, subresource string) error {
+func (r *actual) update(obj client.Object, subresource string) error {
 	if subresource != "" {
 		return r.SubResource(subresource).Update(r.ctx, obj)
 	}
 	return r.Update(r.ctx, obj)
 }
 
-func (r *real) patch(obj client.Object, kind types.PatchType, subresource, body string) error {
+func (r *actual) patch(obj client.Object, kind types.PatchType, subresource, body string) error {
 	patch := client.RawPatch(kind, []byte(body))
 	if subresource != "" {
 		return r.SubResource(subresource).Patch(r.ctx, obj, patch)
@@ -91,7 +91,7 @@ func (r *real) patch(obj client.Object, kind types.PatchType, subresource, body 
 	return r.Patch(r.ctx, obj, patch)
 }
 
-func (r *real) apply(obj client.Object, manager string, force bool, body string) error {
+func (r *actual) apply(obj client.Object, manager string, force bool, body string) error {
 	obj.SetNamespace(r.space)
 	options := []client.PatchOption{client.FieldOwner(manager)}
 	if force {
@@ -100,7 +100,7 @@ func (r *real) apply(obj client.Object, manager string, force bool, body string)
 	return r.Patch(r.ctx, obj, client.RawPatch(types.ApplyPatchType, []byte(body)), options...)
 }
 
-func (r *real) remove(obj client.Object, asked simulation.Deletion) error {
+func (r *actual) remove(obj client.Object, asked simulation.Deletion) error {
 	options := &client.DeleteOptions{GracePeriodSeconds: asked.Grace}
 	if asked.UID != "" || asked.ResourceVersion != "" {
 		options.Preconditions = &metav1.Preconditions{}
@@ -118,14 +118,14 @@ func (r *real) remove(obj client.Object, asked simulation.Deletion) error {
 }
 
 // listOf is an empty list of the kind of an object.
-func (r *real) listOf(like client.Object) client.ObjectList {
+func (r *actual) listOf(like client.Object) client.ObjectList {
 	return map[string]client.ObjectList{
 		"sandboxes": &agents.SandboxList{}, "sandboxtemplates": &extensions.SandboxTemplateList{}, "pods": &corev1.PodList{},
 		"sandboxwarmpools": &extensions.SandboxWarmPoolList{}, "sandboxclaims": &extensions.SandboxClaimList{},
 	}[kindOf(like)]
 }
 
-func (r *real) list(like client.Object, labelled, field string) ([]string, error) {
+func (r *actual) list(like client.Object, labelled, field string) ([]string, error) {
 	which, err := selection(labelled, field)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (r *real) list(like client.Object, labelled, field string) ([]string, error
 }
 
 // observe watches a kind until stop is true of an event.
-func (r *real) observe(like client.Object, since string, labelled labels.Selector, stop func(watch.Event) bool) error {
+func (r *actual) observe(like client.Object, since string, labelled labels.Selector, stop func(watch.Event) bool) error {
 	ctx, cancel := context.WithTimeout(r.ctx, limit)
 	defer cancel()
 	watching, err := r.Watch(ctx, r.listOf(like), client.InNamespace(r.space), client.MatchingLabelsSelector{Selector: labelled},
@@ -169,7 +169,7 @@ func (r *real) observe(like client.Object, since string, labelled labels.Selecto
 	}
 }
 
-func (r *real) watch(since, last client.Object, labelled string) ([]string, error) {
+func (r *actual) watch(since, last client.Object, labelled string) ([]string, error) {
 	which, err := selection(labelled, "")
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (r *real) watch(since, last client.Object, labelled string) ([]string, erro
 	return events, err
 }
 
-func (r *real) await(like client.Object, holds func() bool) error {
+func (r *actual) await(like client.Object, holds func() bool) error {
 	list := r.listOf(like)
 	if err := r.List(r.ctx, list, client.InNamespace(r.space)); err != nil {
 		return err
@@ -197,11 +197,11 @@ func (r *real) await(like client.Object, holds func() bool) error {
 	return r.observe(like, list.GetResourceVersion(), labels.Everything(), func(watch.Event) bool { return holds() })
 }
 
-func (r *real) bind(pod *corev1.Pod) error {
+func (r *actual) bind(pod *corev1.Pod) error {
 	return r.SubResource("binding").Create(r.ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node"}})
 }
 
-func (r *real) exhaust() error {
+func (r *actual) exhaust() error {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: r.space, Name: "none"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	if err := r.Create(r.ctx, quota); err != nil {
