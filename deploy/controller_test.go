@@ -59,7 +59,7 @@ func TestTheControllerMayNotDoEverything(t *testing.T) {
 			}
 		}
 	}
-	if roles != 3 {
+	if roles != 4 {
 		t.Errorf("there are %d roles", roles)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
+	"github.com/berthdev/berth/internal/agentruntime"
 	"github.com/berthdev/berth/internal/claim"
 	"github.com/berthdev/berth/internal/control"
 	"github.com/berthdev/berth/internal/kinds"
@@ -28,16 +29,20 @@ const labelDomainsFile = "/etc/sandbox-config/allowed-label-domains"
 // controllers are those that run, by what the flags say. Their names in events are part
 // of the API.
 func (s *settings) controllers(server *rest.Config, metrics prometheus.Registerer) ([]manager.Controller, error) {
+	run, err := s.agentRuntimes(server, metrics)
+	if err != nil || s.sandboxesElsewhere {
+		return run, err
+	}
 	pods, err := manager.WholePods(server)
 	if err != nil {
 		return nil, err
 	}
-	run := []manager.Controller{{Events: "sandbox-controller", Workers: s.sandboxWorkers,
+	run = append(run, manager.Controller{Events: "sandbox-controller", Workers: s.sandboxWorkers,
 		New: func(env control.Environment, views kinds.Views) control.Controller {
 			return sandbox.New(env, views, sandbox.Options{
 				ClusterDomain: s.clusterDomain, WarmPoolEviction: &s.warmPoolEviction, WholePods: pods,
 			})
-		}}}
+		}})
 	if !s.extensions {
 		return run, nil
 	}
@@ -69,6 +74,41 @@ func (s *settings) controllers(server *rest.Config, metrics prometheus.Registere
 				})
 			}},
 	), nil
+}
+
+// agentRuntimes is the controller of AgentRuntimes, if it is to run.
+func (s *settings) agentRuntimes(server *rest.Config, metrics prometheus.Registerer) ([]manager.Controller, error) {
+	if s.agentRuntime == demandAuto {
+		served, err := manager.Serves(server, kinds.AgentRuntimes().GVK)
+		if err != nil {
+			return nil, err
+		}
+		s.agentRuntime = demandNo
+		if served {
+			s.agentRuntime = demandYes
+		}
+	}
+	if s.agentRuntime != demandYes {
+		return nil, nil
+	}
+	lists, err := manager.NewLists(server)
+	if err != nil {
+		return nil, err
+	}
+	counted := agentruntime.NewMetrics()
+	if err := metrics.Register(counted); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return []manager.Controller{{Events: "agentruntime-controller", Workers: s.agentRuntimeWorkers,
+		New: func(env control.Environment, views kinds.Views) control.Controller {
+			return agentruntime.New(env, views, agentruntime.Options{
+				OperatorNamespace:              s.operatorNamespace,
+				MaxConcurrentRestarts:          s.maxRestartsInNamespace,
+				MaxConcurrentRestartsInCluster: s.maxRestartsInCluster,
+				RestartJitter:                  s.restartJitter,
+				Lister:                         lists, Metrics: counted,
+			})
+		}}}, nil
 }
 
 // labelDomains reads domains that are separated by commas or lines. A file that is not

@@ -3,22 +3,36 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	agentruntimeapi "github.com/berthdev/berth/api/agentruntime/v1alpha1"
+	"github.com/berthdev/berth/internal/leader"
 )
 
 // settings are what the flags say.
 type settings struct {
 	version    bool
 	extensions bool
+
+	// sandboxesElsewhere says that another controller runs the Sandboxes.
+	sandboxesElsewhere bool
+
+	agentRuntime                                 demand
+	operatorNamespace                            string
+	agentRuntimeWorkers                          int
+	maxRestartsInNamespace, maxRestartsInCluster int
+	restartJitter                                time.Duration
 
 	leaderElect    bool
 	leaseNamespace string
@@ -81,6 +95,7 @@ func parse(args []string, help io.Writer) (*settings, error) {
 func (s *settings) declare(flags *flag.FlagSet) {
 	flags.BoolVar(&s.version, "version", false, "Print the version and exit.")
 	flags.BoolVar(&s.extensions, "extensions", false, "Run the controllers of SandboxClaims, SandboxTemplates and SandboxWarmPools too.")
+	s.declareAgentRuntime(flags)
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "Act only while holding the Lease, so that one replica acts at a time.")
 	flags.StringVar(&s.leaseNamespace, "leader-election-namespace", "", "Namespace of the Lease. Empty is the pod's own; outside a cluster it has to be set.")
 	flags.StringVar(&s.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster, which ends the names in status.serviceFQDN.")
@@ -116,6 +131,46 @@ func (s *settings) declare(flags *flag.FlagSet) {
 	config.RegisterFlags(flags)
 	s.log.BindFlags(flags)
 }
+
+func (s *settings) declareAgentRuntime(flags *flag.FlagSet) {
+	flags.Var(&s.agentRuntime, "enable-agent-runtime",
+		"Run the controller of AgentRuntimes: true, false, or auto, which is true if the server has AgentRuntimes when this program starts.")
+	flags.BoolVar(&s.sandboxesElsewhere, "sandboxes-elsewhere", false,
+		"Run no controller of Sandboxes: another one does. AgentRuntimes are the only thing left to run then, and the Lease is "+leader.AgentRuntimeLeaseName+".")
+	flags.StringVar(&s.operatorNamespace, "agent-runtime-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), agentruntimeapi.DefaultOperatorNamespace),
+		"Namespace of the ConfigMaps "+agentruntimeapi.ConfigMapPlatform+" and "+agentruntimeapi.ConfigMapFeatureGates+", which configure all agents. The environment variable POD_NAMESPACE is the default if it is set.")
+	flags.IntVar(&s.agentRuntimeWorkers, "agent-runtime-concurrent-workers", 10, "AgentRuntimes worked on at once.")
+	flags.IntVar(&s.maxRestartsInNamespace, "max-concurrent-restarts", 10,
+		"Workloads of one namespace whose pods are replaced at a time when the agents' configuration changes. 0 is no limit.")
+	flags.IntVar(&s.maxRestartsInCluster, "max-concurrent-restarts-in-cluster", 50, "The same, of all namespaces together.")
+	flags.DurationVar(&s.restartJitter, "restart-jitter", 0, "Longest time that such a replacement is put off, so that not all begin at once.")
+}
+
+// demand says whether something is to run: no, yes, or if it can.
+type demand string
+
+const (
+	demandNo   demand = "false"
+	demandYes  demand = "true"
+	demandAuto demand = "auto"
+)
+
+// String implements flag.Value.
+func (d *demand) String() string { return string(cmp.Or(*d, demandNo)) }
+
+// Set implements flag.Value.
+func (d *demand) Set(text string) error {
+	switch value := demand(text); value {
+	case demandNo, demandYes, demandAuto:
+		*d = value
+		return nil
+	default:
+		return errors.New("it must be true, false or auto")
+	}
+}
+
+// IsBoolFlag makes the flag without a value mean true.
+func (d *demand) IsBoolFlag() bool { return true }
 
 // declareIdle declares the flags that other controllers of this API have, and whose
 // mechanism this one does without. It returns their names.
@@ -163,7 +218,7 @@ func usage(out io.Writer, flags *flag.FlagSet, idle map[string]bool) {
 		}
 		fmt.Fprintf(section, "  --%s%s (default %q)\n        %s\n", f.Name, kind, f.DefValue, text)
 	})
-	fmt.Fprintf(out, "The controller of Sandboxes, SandboxClaims, SandboxTemplates and SandboxWarmPools.\n\n"+
+	fmt.Fprintf(out, "The controller of Sandboxes, SandboxClaims, SandboxTemplates, SandboxWarmPools and AgentRuntimes.\n\n"+
 		"usage: berth-controller [flags]\n\nFlags:\n%s\nAccepted for compatibility. They do nothing:\n%s",
 		working.String(), accepted.String())
 }
@@ -185,6 +240,13 @@ func (s *settings) validate() error {
 	check(s.replenishDelay >= 0, "sandbox-warm-pool-replenish-delay", s.replenishDelay, "0 or more")
 	check(s.maxRefillRate >= 0 && !math.IsInf(s.maxRefillRate, 0), "sandbox-warm-pool-max-refill-rate", s.maxRefillRate, "0 or a positive number")
 	check(s.readinessGrace > 0, "sandbox-warm-pool-readiness-grace-period", s.readinessGrace, "more than 0")
+	check(s.agentRuntimeWorkers > 0, "agent-runtime-concurrent-workers", s.agentRuntimeWorkers, "more than 0")
+	check(s.maxRestartsInNamespace >= 0, "max-concurrent-restarts", s.maxRestartsInNamespace, "0 or more")
+	check(s.maxRestartsInCluster >= 0, "max-concurrent-restarts-in-cluster", s.maxRestartsInCluster, "0 or more")
+	check(s.restartJitter >= 0, "restart-jitter", s.restartJitter, "0 or more")
+	check(s.operatorNamespace != "", "agent-runtime-namespace", "empty", "the name of a namespace")
+	check(!s.sandboxesElsewhere || !s.extensions, "sandboxes-elsewhere", s.sandboxesElsewhere, "false with --extensions")
+	check(!s.sandboxesElsewhere || s.agentRuntime == demandYes, "sandboxes-elsewhere", s.sandboxesElsewhere, "false without --enable-agent-runtime")
 	check(s.recheckInterval > 0, "sandbox-warm-pool-unschedulable-recheck-interval", s.recheckInterval, "more than 0")
 	return errors.Join(wrong...)
 }

@@ -56,6 +56,13 @@ var contract = map[string]string{
 	"zap-devel":                                        "false",
 	"zap-log-level":                                    "",
 	"kubeconfig":                                       "",
+	"enable-agent-runtime":                             "false",
+	"sandboxes-elsewhere":                              "false",
+	"agent-runtime-namespace":                          "rossoctl-system",
+	"agent-runtime-concurrent-workers":                 "10",
+	"max-concurrent-restarts":                          "10",
+	"max-concurrent-restarts-in-cluster":               "50",
+	"restart-jitter":                                   "0s",
 }
 
 func TestEveryFlagIsTakenAndHasItsDefault(t *testing.T) {
@@ -81,6 +88,8 @@ func TestCommandLinesOfInstallationsAreTaken(t *testing.T) {
 		"--enable-webhook=false --sandbox-write-behind-window=250ms --api-connections=4",
 		"--sandbox-warm-pool-max-refill-rate=2.5 --sandbox-warm-pool-replenish-delay 3s",
 		"--sandbox-template-concurrent-workers=0",
+		"--enable-agent-runtime", "--enable-agent-runtime=auto --extensions", "--enable-agent-runtime=false",
+		"--sandboxes-elsewhere --enable-agent-runtime --max-concurrent-restarts=3",
 	} {
 		if _, err := parse(strings.Fields(line), io.Discard); err != nil {
 			t.Errorf("%q: %v", line, err)
@@ -95,6 +104,8 @@ func TestInvalidValuesAreRefusedByTheNameOfTheirFlag(t *testing.T) {
 		"--sandbox-warm-pool-max-batch-size=0", "--sandbox-warm-pool-replenish-delay=-1s",
 		"--sandbox-warm-pool-max-refill-rate=-1", "--sandbox-warm-pool-max-refill-rate=+Inf", "--sandbox-warm-pool-max-refill-rate=NaN",
 		"--sandbox-warm-pool-readiness-grace-period=0", "--sandbox-warm-pool-unschedulable-recheck-interval=0s",
+		"--enable-agent-runtime=perhaps", "--max-concurrent-restarts=-1", "--max-concurrent-restarts-in-cluster=-1",
+		"--restart-jitter=-1s", "--agent-runtime-concurrent-workers=0", "--agent-runtime-namespace=", "--sandboxes-elsewhere",
 		"--sandbox-write-behind-window=soon", "--extensions=perhaps", "--no-such-flag",
 	} {
 		name, _, _ := strings.Cut(strings.TrimLeft(argument, "-"), "=")

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command berth-controller runs the controllers of Sandboxes and, with --extensions, of
-// SandboxTemplates, SandboxWarmPools and SandboxClaims.
+// SandboxTemplates, SandboxWarmPools and SandboxClaims, with --enable-agent-runtime of
+// AgentRuntimes.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/berthdev/berth/internal/leader"
 	"github.com/berthdev/berth/internal/manager"
 )
 
@@ -58,8 +60,13 @@ func run(ctx context.Context, log logr.Logger, s *settings) error {
 	if err != nil {
 		return err
 	}
+	lease := ""
+	if s.sandboxesElsewhere { // its own Lease is held by whoever runs them
+		lease = leader.AgentRuntimeLeaseName
+	}
 	m, err := manager.New(server, manager.Options{
 		Controllers: controllers, Extensions: s.extensions,
+		AgentRuntimes: s.agentRuntime == demandYes, SandboxesElsewhere: s.sandboxesElsewhere, LeaseName: lease,
 		LeaderElection: s.leaderElect, LeaseNamespace: s.leaseNamespace,
 		MetricsAddress: s.metricsAddress, HealthAddress: s.healthAddress, Handlers: s.profiles(),
 		Logger: log,
@@ -70,11 +77,11 @@ func run(ctx context.Context, log logr.Logger, s *settings) error {
 	if err := metrics.Registry.Register(build()); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	log.Info("Starting", "version", build().gitVersion, "commit", build().gitCommit, "extensions", s.extensions)
+	log.Info("Starting", "version", build().gitVersion, "commit", build().gitCommit, "extensions", s.extensions, "agentRuntime", s.agentRuntime == demandYes)
 	for _, name := range s.idle {
 		log.Info("A flag was given that does nothing; --help says why", "flag", name)
 	}
-	if workers := s.sandboxWorkers + s.claimWorkers + s.warmPoolWorkers + s.templateWorkers; workers > manyWorkers {
+	if workers := s.sandboxWorkers + s.claimWorkers + s.warmPoolWorkers + s.templateWorkers + s.agentRuntimeWorkers; workers > manyWorkers {
 		log.Info("That is more workers than a server likes", "workers", workers)
 	}
 	return m.Start(ctx)

@@ -20,6 +20,9 @@ import (
 // by. Every implementation takes the same one, so that two never act at once.
 const LeaseName = "a3317529.agent-sandbox.x-k8s.io"
 
+// AgentRuntimeLeaseName is that of operators of AgentRuntimes that run no Sandboxes.
+const AgentRuntimeLeaseName = "b7c4ae34.rossoctl.dev"
+
 // namespaceFile is where a pod finds its own namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
@@ -32,10 +35,10 @@ func Namespace() (string, error) {
 	return strings.TrimSpace(string(contents)), nil
 }
 
-// NewLock returns the Lease in namespace as client-go's leader election takes it.
+// NewLock returns the Lease of that name in namespace as client-go's leader election takes it.
 // Renewing it opens the fence, and giving it up closes the fence first. One request
 // takes at most timeout.
-func NewLock(config *rest.Config, namespace string, timeout time.Duration, fence *Fence) (resourcelock.Interface, error) {
+func NewLock(config *rest.Config, namespace, name string, timeout time.Duration, fence *Fence) (resourcelock.Interface, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
@@ -47,7 +50,7 @@ func NewLock(config *rest.Config, namespace string, timeout time.Duration, fence
 		return nil, err
 	}
 	return fence.Watch(&resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: LeaseName},
+		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 	}), nil

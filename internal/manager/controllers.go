@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	"github.com/berthdev/berth/internal/control"
 )
 
@@ -85,6 +86,14 @@ func (m *Manager) run(c control.Controller, workers int, connections *connection
 	}
 	m.wakers.add(c)
 	for _, watches := range byKind(c.Watches()) {
+		if _, ok := watches[0].Object.(*agents.Sandbox); ok && m.served != nil {
+			m.served.onChange(func(before, after client.Object) {
+				for _, w := range watches {
+					m.queues.wake(name, w.Enqueue(before, after)...)
+				}
+			})
+			continue
+		}
 		if err := running.Watch(source.Kind(m.manager.GetCache(), watches[0].Object, wake(watches))); err != nil {
 			return fmt.Errorf("run controller %s: watch %T: %w", name, watches[0].Object, err)
 		}

@@ -5,6 +5,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,11 +66,19 @@ type Options struct {
 	// Extensions adds the kinds of extensions.agents.x-k8s.io and network policies.
 	// Without it their views are nil.
 	Extensions bool
+	// AgentRuntimes adds the kinds that AgentRuntimes are about.
+	AgentRuntimes bool
+	// SandboxesElsewhere is for clusters whose Sandboxes another controller runs: they
+	// are looked at in whatever version the server has, if it has any, and no kind that
+	// only a controller of Sandboxes needs is watched. It goes without Extensions.
+	SandboxesElsewhere bool
 
 	// LeaderElection runs the controllers only while this process holds the Lease in
 	// LeaseNamespace.
 	LeaderElection bool
 	LeaseNamespace string
+	// LeaseName is empty for leader.LeaseName.
+	LeaseName string
 
 	// MetricsAddress and HealthAddress are host:port; empty serves nothing.
 	MetricsAddress string
@@ -94,6 +103,8 @@ type Manager struct {
 	current  chan struct{} // closed once they show what was there when this process began to lead
 	versions versions
 	census   *census
+	watches  *http.Client
+	served   *servedSandboxes // nil unless another controller runs the Sandboxes
 }
 
 // New returns a manager for the API server of config. It asks the server which kinds
@@ -129,12 +140,12 @@ func New(server *rest.Config, o Options) (*Manager, error) {
 		GracefulShutdownTimeout:       ptr.To(stopLimit),
 		HealthProbeBindAddress:        off(o.HealthAddress),
 		Metrics:                       metricsserver.Options{BindAddress: off(o.MetricsAddress), ExtraHandlers: o.Handlers},
-		Cache:                         cache.Options{HTTPClient: watches, ByObject: transforms(o.Extensions), ReaderFailOnMissingInformer: true},
+		Cache:                         cache.Options{HTTPClient: watches, ByObject: transforms(o), ReaderFailOnMissingInformer: true},
 		// Names in metrics need not be unique among managers of one process.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	}
 	if o.LeaderElection {
-		if options.LeaderElectionResourceLockInterface, err = newLock(lease, o.LeaseNamespace, fence); err != nil {
+		if options.LeaderElectionResourceLockInterface, err = newLock(lease, o.LeaseNamespace, cmp.Or(o.LeaseName, leader.LeaseName), fence); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +154,7 @@ func New(server *rest.Config, o Options) (*Manager, error) {
 		return nil, explained(err)
 	}
 	m := &Manager{
-		manager: inner, registry: o.Registry, checked: make(chan struct{}), current: make(chan struct{}), census: newCensus(),
+		manager: inner, registry: o.Registry, checked: make(chan struct{}), current: make(chan struct{}), census: newCensus(), watches: watches,
 		wakers: wakers{},
 		queues: queues{byName: map[string]workqueue.TypedRateLimitingInterface[reconcile.Request]{}},
 	}
@@ -153,7 +164,7 @@ func New(server *rest.Config, o Options) (*Manager, error) {
 	return m, nil
 }
 
-func newLock(config *rest.Config, namespace string, fence *leader.Fence) (resourcelock.Interface, error) {
+func newLock(config *rest.Config, namespace, name string, fence *leader.Fence) (resourcelock.Interface, error) {
 	if namespace == "" {
 		found, err := leader.Namespace()
 		if err != nil {
@@ -161,7 +172,7 @@ func newLock(config *rest.Config, namespace string, fence *leader.Fence) (resour
 		}
 		namespace = found
 	}
-	return leader.NewLock(named(config, "leader-election"), namespace, RenewDeadline/2, fence)
+	return leader.NewLock(named(config, "leader-election"), namespace, name, RenewDeadline/2, fence)
 }
 
 func (m *Manager) build(server *rest.Config, o Options) error {
@@ -169,7 +180,7 @@ func (m *Manager) build(server *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	views, err := m.buildViews(server, connections.client(), o.Extensions)
+	views, err := m.buildViews(server, connections.client(), o)
 	if err != nil {
 		return explained(err)
 	}
@@ -179,6 +190,11 @@ func (m *Manager) build(server *rest.Config, o Options) error {
 	for _, c := range o.Controllers {
 		environment := newEnvironment(shortNotes{m.manager.GetEventRecorder(c.Events)}, m.queues.wake)
 		if err := m.run(c.New(environment, views), c.Workers, connections); err != nil {
+			return err
+		}
+	}
+	if m.served != nil {
+		if err := m.manager.Add(always(m.served.run)); err != nil {
 			return err
 		}
 	}

@@ -251,7 +251,7 @@ func TestRequestsGoOverTheConnectionOfTheirController(t *testing.T) {
 }
 
 func TestTheCacheKeepsWhatControllersRead(t *testing.T) {
-	for object, by := range transforms(true) {
+	for object, by := range transforms(Options{Extensions: true, AgentRuntimes: true}) {
 		if tombstone, err := by.Transform(toolscache.DeletedFinalStateUnknown{Key: "a/b"}); err != nil || tombstone.(toolscache.DeletedFinalStateUnknown).Key != "a/b" {
 			t.Errorf("%T: a tombstone becomes %v, %v", object, tombstone, err)
 		}

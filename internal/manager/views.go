@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentruntime "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/consistent"
@@ -35,7 +37,7 @@ const sweepInterval = time.Second
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, networkingv1.AddToScheme, agents.AddToScheme, extensions.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, networkingv1.AddToScheme, agents.AddToScheme, extensions.AddToScheme, agentruntime.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme)) // fails only if a type is declared twice
 	}
@@ -54,13 +56,22 @@ type store struct {
 }
 
 // transforms says, for every kind, what to leave out of memory.
-func transforms(withExtensions bool) map[client.Object]cache.ByObject {
+func transforms(o Options) map[client.Object]cache.ByObject {
 	by := map[client.Object]cache.ByObject{}
-	slim(by, kinds.Sandboxes())
 	slim(by, kinds.Pods())
-	slim(by, kinds.Services())
-	slim(by, kinds.VolumeClaims())
-	if withExtensions {
+	if !o.SandboxesElsewhere {
+		slim(by, kinds.Sandboxes())
+		slim(by, kinds.Services())
+		slim(by, kinds.VolumeClaims())
+	}
+	if o.AgentRuntimes {
+		slim(by, kinds.AgentRuntimes())
+		slim(by, kinds.Deployments())
+		slim(by, kinds.StatefulSets())
+		slim(by, kinds.ReplicaSets())
+		slim(by, kinds.ConfigMaps())
+	}
+	if o.Extensions {
 		slim(by, kinds.Templates())
 		slim(by, kinds.WarmPools())
 		slim(by, kinds.Claims())
@@ -79,18 +90,31 @@ func slim[T client.Object](by map[client.Object]cache.ByObject, kind kinds.Kind[
 	}}
 }
 
-func (m *Manager) buildViews(config *rest.Config, writes *http.Client, withExtensions bool) (kinds.Views, error) {
+func (m *Manager) buildViews(config *rest.Config, writes *http.Client, o Options) (kinds.Views, error) {
 	b := &viewBuilder{manager: m, server: consistent.Server{Config: config, HTTP: writes, Scheme: m.manager.GetScheme()}}
-	views := kinds.Views{
-		Sandboxes:    view(b, kinds.Sandboxes()),
-		Pods:         view(b, kinds.Pods()),
-		Services:     view(b, kinds.Services()),
-		VolumeClaims: view(b, kinds.VolumeClaims()),
+	views := kinds.Views{Pods: view(b, kinds.Pods())}
+	if o.SandboxesElsewhere {
+		var err error
+		if m.served, err = newServedSandboxes(config, m.watches, writes); err != nil {
+			return views, err
+		}
+		views.Sandboxes = m.served
+	} else {
+		views.Sandboxes = view(b, kinds.Sandboxes())
+		views.Services = view(b, kinds.Services())
+		views.VolumeClaims = view(b, kinds.VolumeClaims())
+		if b.err == nil {
+			b.err = m.census.watch(m.manager.GetCache())
+		}
 	}
-	if b.err == nil {
-		b.err = m.census.watch(m.manager.GetCache())
+	if o.AgentRuntimes {
+		views.AgentRuntimes = view(b, kinds.AgentRuntimes())
+		views.Deployments = view(b, kinds.Deployments())
+		views.StatefulSets = view(b, kinds.StatefulSets())
+		views.ReplicaSets = view(b, kinds.ReplicaSets())
+		views.ConfigMaps = view(b, kinds.ConfigMaps())
 	}
-	if withExtensions {
+	if o.Extensions {
 		views.Templates = view(b, kinds.Templates())
 		views.WarmPools = view(b, kinds.WarmPools())
 		views.Claims = view(b, kinds.Claims())
@@ -179,6 +203,12 @@ func (m *Manager) sweep(ctx context.Context) error {
 			if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
 				logr.FromContextOrDiscard(ctx).Error(err, "Could not reread what the informer lost track of", "resource", s.resource)
 			}
+		}
+		if m.served == nil {
+			continue
+		}
+		if err := m.served.sweep(ctx); err != nil && ctx.Err() == nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Could not reread what the informer lost track of", "resource", "sandboxes")
 		}
 	}
 }
