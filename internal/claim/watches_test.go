@@ -83,6 +83,20 @@ func TestAPoolThatTakesAnotherTemplateWakesTheClaimsOfBoth(t *testing.T) {
 	}
 }
 
+func TestWhatAPoolsControllerSaysOfItWakesNoClaim(t *testing.T) {
+	r := New(control.Environment{}, kinds.Views{Claims: byIndex{found: map[string]string{kinds.ByPool + " default/pool": "task"}}}, Options{})
+	before, after := recreating("python"), recreating("python")
+	before.ResourceVersion, after.ResourceVersion = "1", "2"
+	after.Status.ReadyReplicas = 3
+	if woken := r.poolChanged(before, after); len(woken) > 0 {
+		t.Errorf("woke %v", woken)
+	}
+	after.Generation++
+	if woken := r.poolChanged(before, after); len(woken) != 1 {
+		t.Errorf("an edit woke %v", woken)
+	}
+}
+
 // byIndex is a view of claims, of which each value of an index finds one.
 type byIndex struct {
 	consistent.Kind[*extensions.SandboxClaim]
