@@ -140,6 +140,20 @@ func TestDecide(t *testing.T) {
 			}), Source: fromPool(), Wait: true},
 			"writeStatus: Ready=False/BindDeadlineExceeded Bound=False/BindDeadlineExceeded",
 		},
+		"a network policy that a former version made goes when the template's covers the Sandbox": {
+			observed{
+				Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted)), OwnPolicy: &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "task-network-policy"}},
+				Named: newSandbox("a", func(s *agents.Sandbox) { s.Labels = map[string]string{agents.LabelTemplateRefHash: "x"} }),
+			},
+			`deletePolicy: delete NetworkPolicy "task-network-policy"`,
+		},
+		"and stays when it does not": {
+			observed{
+				Claim: newClaim(boundAs("a", "a-uid", extensions.ReasonAdopted)), OwnPolicy: &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "task-network-policy"}},
+				Named: newSandbox("a"),
+			},
+			"writeStatus: Ready=True/DependenciesReady Bound=True/Adopted a a-uid",
+		},
 		"metadata that is not allowed is reported": {
 			observed{Claim: newClaim(func(c *extensions.SandboxClaim) {
 				c.Spec.AdditionalPodMetadata.Labels = map[string]string{"team": "a"}
