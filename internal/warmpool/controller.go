@@ -10,6 +10,7 @@ package warmpool
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -86,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return r.result(rest), nil
 		}
 		if err := r.apply(ctx, seen, next); err != nil && !consistent.Again(err) {
-			return reconcile.Result{}, err
+			return reconcile.Result{}, r.failed(ctx, seen, next, err)
 		}
 		moved = moved || movesMembers(next)
 	}
@@ -96,6 +97,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	// A large pool takes more batches than one pass has steps, and members come and go
 	// while it works. Other pools have their turn in between.
 	return reconcile.Result{RequeueAfter: time.Millisecond}, nil
+}
+
+// failed writes what was seen before a step failed, and returns the step's error. What
+// cannot be done must not keep people from seeing what is.
+func (r *Reconciler) failed(ctx context.Context, seen observed, failed step, err error) error {
+	if _, writing := failed.(writeStatus); writing {
+		return err
+	}
+	now := r.env.Clock.Now()
+	if next, ok := report(seen, takeStock(seen, now), now, alarm{}).(writeStatus); ok {
+		return errors.Join(err, r.writeStatus(ctx, seen, next.status))
+	}
+	return err
 }
 
 // movesMembers reports whether a step creates or deletes members. There are only so

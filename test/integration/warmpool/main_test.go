@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,7 +58,7 @@ type stage struct {
 	player    *player
 }
 
-func newStage(t *testing.T, options warmpool.Options) *stage {
+func newStage(t *testing.T, options warmpool.Options, configure ...func(*rest.Config)) *stage {
 	t.Helper()
 	installed.Do(func() { managertest.Install(t, cluster) })
 	c, err := client.NewWithWatch(clustertest.RESTConfig(t, cluster, "test"), client.Options{Scheme: manager.Scheme()})
@@ -70,12 +71,19 @@ func newStage(t *testing.T, options warmpool.Options) *stage {
 	}
 	s := &stage{t: t, ctx: t.Context(), client: c, namespace: ns.Name}
 	s.player = play(t, c, ns.Name)
-	s.manager = managertest.Start(t, cluster, managertest.Options{Controllers: []manager.Controller{{
-		Events: "sandboxwarmpool-controller",
-		New: func(env control.Environment, views kinds.Views) control.Controller {
-			return warmpool.New(env, views, options)
+	s.manager = managertest.Start(t, cluster, managertest.Options{
+		Controllers: []manager.Controller{{
+			Events: "sandboxwarmpool-controller",
+			New: func(env control.Environment, views kinds.Views) control.Controller {
+				return warmpool.New(env, views, options)
+			},
+		}},
+		Config: func(config *rest.Config) {
+			for _, change := range configure {
+				change(config)
+			}
 		},
-	}}})
+	})
 	return s
 }
 

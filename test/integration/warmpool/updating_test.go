@@ -3,11 +3,16 @@
 package warmpool_test
 
 import (
+	"errors"
+	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -178,4 +183,38 @@ func failedPasses(t *testing.T) float64 {
 		}
 	}
 	return sum
+}
+
+// unreadable is a transport over which no template can be read one by one; watches go on.
+type unreadable struct {
+	next http.RoundTripper
+	on   *atomic.Bool
+}
+
+func (u unreadable) RoundTrip(request *http.Request) (*http.Response, error) {
+	if u.on.Load() && request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/sandboxtemplates/python") {
+		return nil, errors.New("no route to host")
+	}
+	return u.next.RoundTrip(request)
+}
+
+func TestTheStatusIsWrittenAlsoWhenAPassFails(t *testing.T) {
+	var off atomic.Bool
+	s := newStage(t, warmpool.Options{}, func(config *rest.Config) {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return unreadable{next, &off} })
+	})
+	pool := s.filled(3, extensions.WarmPoolOnReplenish)
+	before := s.members(pool)
+	s.edit(newImage())
+	s.await(pool, "has no member of the new blueprint", func(p *extensions.SandboxWarmPool) bool { return p.Status.UpdatedReplicas == 0 })
+	off.Store(true) // now nobody can make sure of the template before members go
+	s.patch(pool, "", map[string]any{"spec": map[string]any{"updateStrategy": map[string]any{"type": "Recreate"}}})
+	seen := s.await(pool, "says what it is to do", func(p *extensions.SandboxWarmPool) bool {
+		return p.Status.ObservedGeneration == p.Generation && progressing(extensions.ReasonUpdating)(p)
+	})
+	if seen.Status.Replicas != 3 || len(s.members(pool)) != len(before) {
+		t.Errorf("members went for a template nobody could read: %+v", seen.Status)
+	}
+	off.Store(false)
+	s.await(pool, "is of the new blueprint", func(p *extensions.SandboxWarmPool) bool { return full(3)(p) && p.Status.UpdatedReplicas == 3 })
 }
