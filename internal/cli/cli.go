@@ -98,6 +98,7 @@ func newProgram(calledBy string, streams genericiooptions.IOStreams) *program {
 		p.logsCommand(),
 		p.lsCommand(),
 		p.poolsCommand(),
+		p.whyCommand(),
 		p.eventsCommand(),
 		p.suspendCommand(),
 		p.resumeCommand(),

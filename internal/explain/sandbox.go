@@ -31,7 +31,7 @@ func (x *explainer) sandbox(ctx context.Context, key types.NamespacedName) (*Rep
 	if err := r.tellOr(x.sandboxes.Explain(ctx, key)); err != nil {
 		return nil, err
 	}
-	r.judgeSandbox(s)
+	x.judgeSandbox(r, s)
 	r.deletion(s, x.options.Now)
 	pods := x.podsOf(s.UID)
 	for _, pod := range pods {
@@ -46,7 +46,7 @@ func (x *explainer) sandbox(ctx context.Context, key types.NamespacedName) (*Rep
 }
 
 // judgeSandbox says what the conditions mean.
-func (r *Report) judgeSandbox(s *agents.Sandbox) {
+func (x *explainer) judgeSandbox(r *Report, s *agents.Sandbox) {
 	ready := r.condition(agents.ConditionReady)
 	outdated := r.condition(agents.ConditionPodOutdated)
 	r.Summary = "is not Ready (" + ready.Reason + "): " + oneLine(ready.Message)
@@ -77,7 +77,7 @@ func (r *Report) judgeSandbox(s *agents.Sandbox) {
 	case agents.ReasonPodSucceeded:
 		r.advise("to run it again: kubectl delete pod -n %s -l %s=%s", s.Namespace, agents.LabelSandboxUID, s.UID)
 	case agents.ReasonSandboxSuspended:
-		r.advise(`to resume it: kubectl patch sandbox %s -n %s --type merge -p '{"spec":{"operatingMode":"Running"}}'`, s.Name, s.Namespace)
+		r.advise("to resume it: %s", x.options.Command("resume", "sandbox/"+s.Name))
 	case agents.ReasonSandboxExpired:
 		r.advise(`to run it again, move its end: kubectl patch sandbox %s -n %s --type merge -p '{"spec":{"shutdownTime":null}}'`, s.Name, s.Namespace)
 	}

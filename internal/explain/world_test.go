@@ -90,7 +90,7 @@ func node(name string, ready corev1.ConditionStatus) *corev1.Node {
 		{Type: corev1.NodeReady, Status: ready, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."}}}}
 }
 
-func meta(name string, age time.Duration) metav1.ObjectMeta {
+func object(name string, age time.Duration) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name + "-uid"), ResourceVersion: "7", Generation: 1,
 		CreationTimestamp: metav1.NewTime(now.Add(-age))}
 }
@@ -109,7 +109,7 @@ func says(kind string, status metav1.ConditionStatus, reason, message string) me
 }
 
 func newTemplate(edits ...func(*extensions.SandboxTemplate)) *extensions.SandboxTemplate {
-	t := &extensions.SandboxTemplate{ObjectMeta: meta("python-template", time.Hour)}
+	t := &extensions.SandboxTemplate{ObjectMeta: object("python-template", time.Hour)}
 	t.Labels = map[string]string{agents.LabelTemplateRefHash: agents.NameHash(t.Name)}
 	t.Spec.PodTemplate.Spec.Containers = []corev1.Container{{Name: "main", Image: "python:3.12"}}
 	return edit(t, edits...)
@@ -123,7 +123,7 @@ func isolated(t *extensions.SandboxTemplate) []client.Object {
 }
 
 func newPool(replicas int32, conditions ...metav1.Condition) *extensions.SandboxWarmPool {
-	p := &extensions.SandboxWarmPool{ObjectMeta: meta("python", time.Hour)}
+	p := &extensions.SandboxWarmPool{ObjectMeta: object("python", time.Hour)}
 	p.Spec.Replicas = &replicas
 	p.Spec.TemplateRef.Name = "python-template"
 	p.Status.Conditions = conditions
@@ -133,7 +133,7 @@ func newPool(replicas int32, conditions ...metav1.Condition) *extensions.Sandbox
 // newMember is a member of newPool, one minute old and not Ready.
 func newMember(name string, edits ...func(*agents.Sandbox)) *agents.Sandbox {
 	s := blueprint.Of(newTemplate()).Member(newPool(1), name)
-	m := meta(name, time.Minute)
+	m := object(name, time.Minute)
 	m.Labels, m.Annotations, m.OwnerReferences = s.Labels, s.Annotations, s.OwnerReferences
 	s.ObjectMeta = m
 	s.Status.Conditions = []metav1.Condition{says(agents.ConditionReady, no, agents.ReasonDependenciesNotReady, "Pod exists with phase: Pending")}
@@ -141,7 +141,7 @@ func newMember(name string, edits ...func(*agents.Sandbox)) *agents.Sandbox {
 }
 
 func newClaim(name string, edits ...func(*extensions.SandboxClaim)) *extensions.SandboxClaim {
-	c := &extensions.SandboxClaim{ObjectMeta: meta(name, 5*time.Minute)}
+	c := &extensions.SandboxClaim{ObjectMeta: object(name, 5*time.Minute)}
 	c.Spec.WarmPoolRef = &extensions.SandboxWarmPoolRef{Name: "python"}
 	return edit(c, edits...)
 }
@@ -161,7 +161,7 @@ func controlled(apiVersion, kind, name string, uid types.UID) []metav1.OwnerRefe
 
 // newSandbox is a bare Sandbox that says that it is Ready.
 func newSandbox(name string, edits ...func(*agents.Sandbox)) *agents.Sandbox {
-	s := &agents.Sandbox{ObjectMeta: meta(name, time.Hour)}
+	s := &agents.Sandbox{ObjectMeta: object(name, time.Hour)}
 	s.Annotations = map[string]string{agents.AnnotationPodName: name}
 	s.Spec.PodTemplate.Spec.Containers = []corev1.Container{{Name: "main", Image: "python:3.12"}}
 	s.Status.Conditions = []metav1.Condition{says(agents.ConditionReady, yes, agents.ReasonDependenciesReady, agents.MessagePodReady)}
@@ -176,7 +176,7 @@ func claimed(by string) func(*agents.Sandbox) {
 
 // newPod is a Sandbox's pod, Running and Ready.
 func newPod(s *agents.Sandbox, edits ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: meta(s.Name, 10*time.Minute)}
+	p := &corev1.Pod{ObjectMeta: object(s.Name, 10*time.Minute)}
 	p.UID += "-pod"
 	p.Labels = map[string]string{agents.LabelSandboxNameHash: agents.NameHash(s.Name), agents.LabelSandboxUID: string(s.UID)}
 	p.OwnerReferences = controlled(agents.GroupVersion.String(), agents.SandboxKind, s.Name, s.UID)
@@ -213,7 +213,7 @@ func terminatingSince(age time.Duration, finalizers ...string) func(*corev1.Pod)
 }
 
 func warning(about client.Object, reason, message string, age time.Duration) *corev1.Event {
-	return &corev1.Event{ObjectMeta: meta(reason, age), Type: corev1.EventTypeWarning, Reason: reason, Message: message, Count: 12,
+	return &corev1.Event{ObjectMeta: object(reason, age), Type: corev1.EventTypeWarning, Reason: reason, Message: message, Count: 12,
 		InvolvedObject: corev1.ObjectReference{UID: about.GetUID()}, LastTimestamp: metav1.NewTime(now.Add(-age))}
 }
 
