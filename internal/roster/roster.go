@@ -58,6 +58,7 @@ type Roster struct {
 	pools   map[types.NamespacedName]*pool
 	waiting map[types.UID]waiter // by claim, those promised a member included
 	seen    uint64
+	begun   bool // a claim has asked: all that there was at the start is known
 }
 
 type pool struct {
@@ -108,7 +109,7 @@ func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []t
 		if _, ok := p.readyAt[m.UID]; !ok {
 			p.readyAt[m.UID] = p.ready.PushBack(m)
 		}
-		return p.serve()
+		return r.serve(p)
 	case ComingUp:
 		p.unready(m.UID)
 		p.comingUp[m.UID] = struct{}{}
@@ -185,6 +186,7 @@ func (r *Roster) enter(poolKey types.NamespacedName, c Claim) (*pool, []types.Na
 func (r *Roster) Take(poolKey types.NamespacedName, c Claim) Offer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.begun = true
 	p, wake := r.enter(poolKey, c)
 	if given, ok := p.promised[c.UID]; ok {
 		return Offer{Member: &given.member, Wake: wake}
@@ -297,7 +299,7 @@ func (r *Roster) leave(claim types.UID) []types.NamespacedName {
 	delete(p.promised, claim)
 	delete(p.taken, given.member.UID)
 	p.readyAt[given.member.UID] = p.ready.PushFront(given.member)
-	return p.serve()
+	return r.serve(p)
 }
 
 // Standing is what a pool looks like from here.
@@ -356,8 +358,13 @@ func (p *pool) promise(rank int) Member {
 	return m
 }
 
-// serve promises ready members to the oldest waiters and returns those to wake.
-func (p *pool) serve() []types.NamespacedName {
+// serve promises ready members to the oldest waiters and returns those to wake. Not while
+// members and claims are still being read at the start, in no order: every claim asks
+// after that, and is answered by its rank.
+func (r *Roster) serve(p *pool) []types.NamespacedName {
+	if !r.begun {
+		return nil
+	}
 	var wake []types.NamespacedName
 	for p.ready.Len() > 0 && len(p.waiters) > 0 {
 		wake = append(wake, p.waiters[0].Key)

@@ -43,6 +43,19 @@ func TestReadyMembersGoToTheOldestClaimsWhoeverAsksFirst(t *testing.T) {
 	}
 }
 
+func TestMembersAreKeptForTheOldestClaimsWhileAllIsReadAtTheStart(t *testing.T) {
+	r := New()
+	r.Enter(python, claimOf(1))
+	r.Update(python, memberOf(0), Ready)
+	r.Enter(python, claimOf(0))
+	if offer := r.Take(python, claimOf(1)); offer.Member != nil || offer.Wait {
+		t.Errorf("the younger claim is offered %+v", offer)
+	}
+	if offer := r.Take(python, claimOf(0)); offer.Member == nil {
+		t.Errorf("the older claim is offered %+v", offer)
+	}
+}
+
 func TestAClaimWaitsOnlyIfAMemberIsComingUpForItsRank(t *testing.T) {
 	r := New()
 	r.Update(python, memberOf(0), ComingUp)

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
@@ -57,6 +58,13 @@ func TestABurstOfClaimsIsServedInOrderAndWithoutPolling(t *testing.T) {
 		}
 	}
 	waited, cold := map[string]bool{}, map[string]bool{}
+	w.eventually("the record to be whole", func() bool {
+		has := map[string]bool{}
+		for _, c := range seen() {
+			has[c.Name] = has[c.Name] || isReadyNow(c)
+		}
+		return !slices.ContainsFunc(all, func(name string) bool { return !has[name] })
+	})
 	for _, c := range seen() {
 		bound := findCondition(c.Status.Conditions, extensions.ConditionBound)
 		switch {
@@ -71,8 +79,8 @@ func TestABurstOfClaimsIsServedInOrderAndWithoutPolling(t *testing.T) {
 		}
 	}
 	t.Logf("%d claims waited for a member, %d started cold", len(waited), len(cold))
-	if len(waited)+len(cold) < burst-stock || len(cold) == 0 {
-		t.Errorf("%d claims waited and %d started cold, of %d that found no member", len(waited), len(cold), burst-stock)
+	if len(cold) < burst/2 {
+		t.Errorf("only %d claims started cold", len(cold))
 	}
 
 	// Warm: an adoption and a status. Cold: a Sandbox, that it is the claim's, and how its
@@ -110,18 +118,28 @@ func TestABurstOfClaimsIsServedInOrderAndWithoutPolling(t *testing.T) {
 // gives those that came until then.
 func (w *world) recordClaims() func() []*extensions.SandboxClaim {
 	w.Helper()
-	watcher, err := w.Watch(w.Context(), &extensions.SandboxClaimList{}, inNamespace(w))
-	w.must(err)
-	w.Cleanup(watcher.Stop)
+	var list extensions.SandboxClaimList
+	w.must(w.List(w.Context(), &list, inNamespace(w)))
 	var mu sync.Mutex
 	var all []*extensions.SandboxClaim
 	go func() { // at once: a server drops a watch that nobody reads
-		for event := range watcher.ResultChan() {
-			if c, ok := event.Object.(*extensions.SandboxClaim); ok {
+		for from := list.ResourceVersion; w.Context().Err() == nil; {
+			watcher, err := w.Watch(w.Context(), &extensions.SandboxClaimList{}, inNamespace(w), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: from}})
+			if err != nil {
+				continue
+			}
+			for event := range watcher.ResultChan() {
+				c, ok := event.Object.(*extensions.SandboxClaim)
+				if !ok {
+					from = "" // too old; begin with what is there
+					break
+				}
+				from = c.ResourceVersion
 				mu.Lock()
 				all = append(all, c)
 				mu.Unlock()
 			}
+			watcher.Stop()
 		}
 	}()
 	return func() []*extensions.SandboxClaim {
