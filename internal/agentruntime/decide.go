@@ -37,6 +37,8 @@ type verdict struct {
 	ahead bool
 	// needsSlot says that act is the start of replacing pods.
 	needsSlot bool
+	// first is what begin does before it writes the status.
+	first *stamp
 	// err is why the pass is to be repeated, after the status was written.
 	err error
 	// until is when to look again at the latest.
@@ -68,7 +70,7 @@ func (v verdict) step(seen observed, now time.Time) step {
 	written := statusStep(seen, v, now)
 	switch {
 	case written != nil && v.needsSlot:
-		return begin{*written}
+		return begin{*written, v.first}
 	case written != nil:
 		return *written
 	case v.act != nil:

@@ -47,6 +47,12 @@ func (r *Reconciler) begin(ctx context.Context, a *api.AgentRuntime, do begin, l
 			return nil
 		}
 	}
+	if do.first != nil {
+		err := learnt.take(*do.first, r.applyToWorkload(ctx, a, *do.first, learnt))
+		if err != nil || learnt.refusal != nil {
+			return err
+		}
+	}
 	return r.writeStatus(ctx, a, do.writeStatus)
 }
 

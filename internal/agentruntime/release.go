@@ -53,7 +53,7 @@ func leave(seen observed, now time.Time) *verdict {
 	for _, l := range seen.leaving {
 		if err := l.trouble(seen.pass); err != nil {
 			v := refusedBy(fmt.Errorf("take the configuration off %s first: %w", l.target, err))
-			v.err, v.target = err, seen.runtime.Status.Target
+			v.err, v.target, v.started = err, seen.runtime.Status.Target, seen.runtime.Status.RolloutStartTime
 			return &v
 		}
 		if v := part(seen, l, now, false); v != nil {

@@ -59,7 +59,11 @@ func judgeRollout(seen observed, now time.Time) verdict {
 		v.conflict, v.until = yes(api.ReasonStampsRemoved, message), seen.heldUntil
 		return v
 	case disturbs && !rolling:
-		return judgeBeginning(seen, want, v, now)
+		v = judgeBeginning(seen, want, v, now)
+		if unstamped && v.needsSlot && isRecordedTarget(seen) && saidOf(a.Status, api.ConditionReady).Reason == api.ReasonConfigApplyError {
+			v.first = &stamp{w, want, wiped}
+		}
+		return v
 	case unstamped:
 		v.act, v.ahead = stamp{w, want, wiped}, !isRecordedTarget(seen)
 		v.say(api.ReasonRollingOut, fmt.Sprintf("%s is about to be configured", seen.target))

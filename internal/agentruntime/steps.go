@@ -27,8 +27,12 @@ type (
 	// readConfig reads the configuration from the server before anything is stamped.
 	readConfig struct{}
 	// begin writes the status that says that pods are about to be replaced, if not too
-	// many others' are.
-	begin struct{ writeStatus }
+	// many others' are. Where the server refused the stamps before, they are tried first:
+	// else the status would say so, and the opposite, in turn.
+	begin struct {
+		writeStatus
+		first *stamp
+	}
 	// stamp puts the stamps on the workload.
 	stamp struct {
 		workload *workload.Workload

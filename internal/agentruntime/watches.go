@@ -73,7 +73,7 @@ func runtimeOf(obj client.Object) *api.AgentRuntime {
 }
 
 func isRollingNow(a *api.AgentRuntime) bool {
-	return a != nil && a.Status.RolloutStartTime != nil && rolloutReason(a) != api.ReasonRolloutStalled
+	return a != nil && kinds.IsRolling(a)
 }
 
 func sameButStatus(before, after *api.AgentRuntime) bool {

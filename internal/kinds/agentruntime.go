@@ -49,7 +49,7 @@ func AgentRuntimes() Kind[*agentruntime.AgentRuntime] {
 			ByTarget: targets,
 			ByScope:  scopes,
 			ByRolling: func(a *agentruntime.AgentRuntime) []string {
-				if a.Status.RolloutStartTime == nil || rolloutReason(a) == agentruntime.ReasonRolloutStalled {
+				if !IsRolling(a) {
 					return nil
 				}
 				return scopes(a)
@@ -77,6 +77,16 @@ func targets(a *agentruntime.AgentRuntime) []string {
 		}
 	}
 	return values
+}
+
+// IsRolling reports whether an AgentRuntime counts among those that replace pods. One
+// that stalled, or cannot be helped without a person, is not waited for.
+func IsRolling(a *agentruntime.AgentRuntime) bool {
+	if a.Status.RolloutStartTime == nil {
+		return false
+	}
+	reason := rolloutReason(a)
+	return reason != agentruntime.ReasonRolloutStalled && reason != agentruntime.ReasonNotConfigured
 }
 
 func rolloutReason(a *agentruntime.AgentRuntime) string {
