@@ -63,9 +63,9 @@ func newProgram(calledBy string, streams genericiooptions.IOStreams) *program {
 			"  Error: claim pythn-hk7f5 gets no sandbox: WarmPoolNotFound: SandboxWarmPool \"pythn\" not found\n" +
 			"  Next: create the SandboxWarmPool \"pythn\" in namespace \"default\", and the claim goes on; or claim from another pool\n" +
 			"    or: berth release pythn-hk7f5 gives the claim up; until then it is kept\n\n" +
-			"Ctrl-C stops any command: what it has made by\n" +
-			"then is removed again, or named. The exit code is then 130, and 1 after other errors; exec and\n" +
-			"claim --rm have more. Colours are only for terminals, and not where NO_COLOR is set.",
+			"Ctrl-C stops any command: what it has made by then is removed again, or named. The exit code is\n" +
+			"then 130, and 1 after other errors; exec and claim --rm have more. Colours are only for terminals,\n" +
+			"and not where NO_COLOR is set.",
 		Example: p.examples(`
 			# a sandbox from the warm pool "python", a command in it, and back again
 			claim=$(berth claim python)

@@ -81,3 +81,23 @@ func TestVersionNeedsNoCluster(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }
+
+func TestKubectlIsGivenCompletions(t *testing.T) {
+	for name, c := range map[string]struct{ args, want []string }{
+		"a command":                   {[]string{"cl"}, []string{"claim\t"}},
+		"a flag":                      {[]string{"claim", "--de"}, []string{"--detach\t"}},
+		"a format":                    {[]string{"ls", "-o", ""}, []string{"wide\n", "yaml\n"}},
+		"a shell":                     {[]string{"completion", "z"}, []string{"zsh\n"}},
+		"nothing without a cluster":   {[]string{"claim", ""}, []string{":4\n"}},
+		"nothing after the one claim": {[]string{"suspend", "one", ""}, []string{":4\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _, code := offline(t, append([]string{"/usr/local/bin/kubectl_complete-berth"}, c.args...)...)
+			for _, want := range c.want {
+				if code != 0 || !strings.Contains(out, want) {
+					t.Errorf("exit code %d, and it does not say %q:\n%s", code, want, out)
+				}
+			}
+		})
+	}
+}

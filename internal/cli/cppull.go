@@ -68,10 +68,13 @@ func (r *remote) packThere(ctx context.Context, file string, receive func(archiv
 	}()
 	whole := &untilEnd{Reader: in}
 	err := receive(whole, base)
+	if errors.Is(err, errEmpty) {
+		_, _ = io.Copy(io.Discard, whole) // tar says why when it ends
+	}
 	if err != nil && whole.err == nil { // it was not what tar did
 		_ = in.CloseWithError(errStopped)
 		cancel()
-		<-ended
+		_ = <-ended // it was stopped
 		return err
 	}
 	if sent := <-ended; sent != nil {
@@ -153,7 +156,10 @@ func receiveInto(archive io.Reader, directory, base, name string) (done packed, 
 func (p *program) toOutput(archive io.Reader, base string) error {
 	content := tar.NewReader(archive)
 	header, err := content.Next()
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF):
+		return errEmpty
+	case err != nil:
 		return fmt.Errorf("read what the sandbox's tar sent: %w", err)
 	}
 	switch header.Typeflag {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
@@ -120,7 +121,7 @@ func eventsOf(of subject, all found) []*corev1.Event {
 		}
 	}
 	slices.SortStableFunc(events, func(a, b *corev1.Event) int {
-		return cmp.Or(lastSeen(a).Compare(lastSeen(b)), strings.Compare(a.Name, b.Name))
+		return cmp.Or(lastSeen(a).Compare(lastSeen(b)), compareVersions(a, b), strings.Compare(a.Name, b.Name))
 	})
 	return events
 }
@@ -163,6 +164,15 @@ func lastSeen(event *corev1.Event) time.Time {
 		return event.EventTime.Time
 	}
 	return event.CreationTimestamp.Time
+}
+
+// compareVersions tells which of two events of the same second was written first.
+func compareVersions(a, b *corev1.Event) int {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	if err != nil {
+		return 0
+	}
+	return order
 }
 
 // times is how often an event happened.

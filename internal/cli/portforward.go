@@ -17,12 +17,12 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/klog/v2"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 type forwardOptions struct {
@@ -152,7 +152,7 @@ func (p *program) forward(ctx context.Context, config *rest.Config, pod *corev1.
 	defer cancel()
 	ready := make(chan struct{})
 	var refusals bytes.Buffer
-	forwarder, err := portforward.NewOnAddressesWithContext(ctx, dialer, []string{o.address}, o.ports, ready, io.Discard, &refusals)
+	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, []string{o.address}, o.ports, ready, io.Discard, &refusals)
 	if err != nil {
 		return false, err
 	}
@@ -168,7 +168,7 @@ func (p *program) forward(ctx context.Context, config *rest.Config, pod *corev1.
 	}
 	if refusals.Len() > 0 {
 		cancel()
-		<-ended
+		_ = <-ended // it was asked to end
 		return false, p.portTaken(refusals.String())
 	}
 	ports, err := forwarder.GetPorts()
@@ -199,7 +199,7 @@ func newDialer(config *rest.Config, pod *corev1.Pod) (httpstream.Dialer, error) 
 		return nil, err
 	}
 	url := c.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
-	websocket, err := portforward.NewSPDYOverWebsocketDialerWithLogger(logr.Discard(), url, config)
+	websocket, err := portforward.NewSPDYOverWebsocketDialerForStreamingWithLogger(logr.Discard(), url, config)
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +207,8 @@ func newDialer(config *rest.Config, pod *corev1.Pod) (httpstream.Dialer, error) 
 	if err != nil {
 		return nil, err
 	}
-	plain := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	return portforward.NewFallbackDialer(websocket, plain, func(err error) bool {
+	plain := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	return portforward.NewFallbackDialerForStreaming(websocket, plain, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	}), nil
 }

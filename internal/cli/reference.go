@@ -53,14 +53,15 @@ func describe(text *strings.Builder, cmd *cobra.Command) {
 	if cmd.Long == "" {
 		fmt.Fprintf(text, "%s.\n\n", cmd.Short)
 	}
-	blank, listed := true, false
+	listed, blank := false, false
 	for line := range strings.Lines(cmd.Long) {
 		indented := strings.HasPrefix(line, "  ")
-		if indented != listed && !blank {
-			text.WriteString("\n") // a list in a help text is a block here
+		if line != "\n" && indented != listed {
+			if listed = indented; !blank {
+				text.WriteString("\n") // a list in a help text is a block here
+			}
 		}
-		blank = strings.TrimSpace(line) == ""
-		if listed = indented; indented {
+		if blank = line == "\n"; indented {
 			line = "  " + line
 		}
 		text.WriteString(line)

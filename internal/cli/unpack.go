@@ -35,6 +35,9 @@ type errIsLink struct{ to string }
 
 func (e *errIsLink) Error() string { return "it is a symbolic link to " + e.to }
 
+// errEmpty is that there is nothing in an archive.
+var errEmpty = errors.New("the sandbox's tar sent nothing")
+
 // unpack writes the entry base of an archive, and those below it, to the stage under a name.
 func (u *unpacker) unpack(in io.Reader, base, name string) error {
 	archive := tar.NewReader(in)
@@ -43,7 +46,7 @@ func (u *unpacker) unpack(in io.Reader, base, name string) error {
 		header, err := archive.Next()
 		switch {
 		case errors.Is(err, io.EOF) && !some:
-			return errors.New("the sandbox's tar sent nothing")
+			return errEmpty
 		case errors.Is(err, io.EOF):
 			return u.makeLinks()
 		case err != nil:
@@ -89,8 +92,8 @@ func (u *unpacker) entry(archive *tar.Reader, header *tar.Header, relative, base
 	case tar.TypeReg:
 		return u.file(archive, header, staged)
 	case tar.TypeLink:
-		target, err := below(header.Linkname, base)
-		if err != nil {
+		target, outside := below(header.Linkname, base)
+		if outside != nil {
 			u.done.leave("%s: it is a link to %s, which is not copied", shown, header.Linkname)
 			return nil
 		}

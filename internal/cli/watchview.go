@@ -5,7 +5,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -92,7 +91,7 @@ func (s *screen) show(table *metav1.Table) error {
 		up = fmt.Sprintf("\x1b[%dA", s.drawn)
 	}
 	s.drawn = len(lines)
-	_, err = io.WriteString(s.file, up+"\r\x1b[J"+strings.Join(lines, "\n")+"\n")
+	_, err = s.file.WriteString(up + "\r\x1b[J" + strings.Join(lines, "\n") + "\n")
 	return err
 }
 

@@ -143,7 +143,7 @@ func TestRequestsThatTheClusterRefusesAreExplained(t *testing.T) {
 		"a namespace that does not exist": {
 			[]string{"claim", "python", "--namespace", "nowhere"}, []string{`there is no namespace "nowhere"`, "kubectl create namespace nowhere"}},
 		"a name that is too long": {
-			[]string{"claim", "python", "--name", strings.Repeat("a", 64)}, []string{"no more than 63 characters"}},
+			[]string{"claim", "python", "--name", strings.Repeat("a", 64)}, []string{"no more than 63 characters", "Next: choose another --name"}},
 		"no permission": {
 			[]string{"claim", "python", "--as", "nobody"}, []string{"forbidden", "ask an administrator"}},
 		"no credentials": {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,14 +27,41 @@ import (
 // commands are what the kubelet that a test plays can run, by name. A command returns its exit code.
 type commands map[string]func(args []string, in io.Reader, out, errOut io.Writer) int
 
+// kubelet is what the kubelet that a test plays does.
+type kubelet struct {
+	run   commands
+	logs  http.HandlerFunc                                 // answers with a container's log
+	ports func(port string, connection io.ReadWriteCloser) // serves a connection to a port of a pod
+	// connected gets what connections to ports come through, if it is set.
+	connected chan<- io.Closer
+}
+
+// ServeHTTP answers the API server.
+func (k kubelet) ServeHTTP(s *space, w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/containerLogs/") && k.logs != nil:
+		k.logs(w, r)
+	case strings.HasPrefix(r.URL.Path, "/portForward/") && k.ports != nil:
+		s.servePorts(w, r, k)
+	default:
+		s.serveExec(w, r, k.run)
+	}
+}
+
 // makeNode makes a Node whose kubelet is this process, as far as running commands goes.
 func (s *space) makeNode(run commands) string {
+	s.t.Helper()
+	return s.makeKubelet(kubelet{run: run})
+}
+
+// makeKubelet makes a Node whose kubelet is this process.
+func (s *space) makeKubelet(k kubelet) string {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	s.must(err)
 	// The API server checks kubelets' certificates; its own is as good.
 	pki := filepath.Join(cluster.Dir(), "pki")
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serveExec(w, r, run) })}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { k.ServeHTTP(s, w, r) })}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -102,6 +130,51 @@ func (s *space) serveExec(w http.ResponseWriter, r *http.Request, run commands) 
 	select { // the API server has read it all when it closes the connection
 	case <-connection.CloseChan():
 	case <-s.ctx.Done():
+	}
+}
+
+// servePorts answers the API server as a kubelet does: two streams for each connection, of which one is for
+// what goes wrong.
+func (s *space) servePorts(w http.ResponseWriter, r *http.Request, k kubelet) {
+	if _, err := httpstream.Handshake(r, w, []string{"portforward.k8s.io"}); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	arrived := make(chan httpstream.Stream)
+	connection := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(stream httpstream.Stream, _ <-chan struct{}) error {
+		select {
+		case arrived <- stream:
+		case <-s.ctx.Done():
+		}
+		return nil
+	})
+	if connection == nil {
+		return
+	}
+	defer connection.Close()
+	if k.connected != nil {
+		k.connected <- connection
+	}
+	problems := map[string]httpstream.Stream{}
+	for {
+		select {
+		case stream := <-arrived:
+			id := stream.Headers().Get(corev1.PortForwardRequestIDHeader)
+			if stream.Headers().Get(corev1.StreamType) == corev1.StreamTypeError {
+				problems[id] = stream
+				continue
+			}
+			problem := problems[id]
+			go func() {
+				k.ports(stream.Headers().Get(corev1.PortHeader), stream)
+				stream.Close()
+				problem.Close()
+			}()
+		case <-connection.CloseChan():
+			return
+		case <-s.ctx.Done():
+			return
+		}
 	}
 }
 

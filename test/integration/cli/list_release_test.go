@@ -30,11 +30,18 @@ func (s *space) makeClaim(name string) (*extensions.SandboxClaim, *agents.Sandbo
 	claim := &extensions.SandboxClaim{ObjectMeta: s.meta(name),
 		Spec: extensions.SandboxClaimSpec{WarmPoolRef: &extensions.SandboxWarmPoolRef{Name: "python"}}}
 	s.must(s.Create(s.ctx, claim))
-	sandbox := &agents.Sandbox{ObjectMeta: s.meta(name + "-box"), Spec: agents.SandboxSpec{SandboxBlueprint: podTemplate()}}
-	sandbox.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(claim, extensions.GroupVersion.WithKind("SandboxClaim"))}
-	s.must(s.Create(s.ctx, sandbox))
+	sandbox := s.sandboxFor(claim)
 	s.says(claim, extensions.ClaimedSandbox{Name: sandbox.Name, UID: sandbox.UID}, ready())
 	return claim, sandbox
+}
+
+// sandboxFor makes a Sandbox that a claim controls.
+func (s *space) sandboxFor(claim *extensions.SandboxClaim) *agents.Sandbox {
+	s.t.Helper()
+	sandbox := &agents.Sandbox{ObjectMeta: s.meta(claim.Name + "-box"), Spec: agents.SandboxSpec{SandboxBlueprint: podTemplate()}}
+	sandbox.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(claim, extensions.GroupVersion.WithKind("SandboxClaim"))}
+	s.must(s.Create(s.ctx, sandbox))
+	return sandbox
 }
 
 func TestLsPrintsWhatIsAskedFor(t *testing.T) {
@@ -120,6 +127,18 @@ func TestReleaseWaitsUntilTheGarbageCollectorIsDone(t *testing.T) {
 	got.expect(t, 0)
 	if got.out != "claim one released, its sandbox is gone\n" {
 		t.Errorf("standard output is %q", got.out)
+	}
+}
+
+func TestReleaseOfAClaimThatNeverHadASandboxSaysSo(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.Create(s.ctx, &extensions.SandboxClaim{ObjectMeta: s.meta("one"),
+		Spec: extensions.SandboxClaimSpec{WarmPoolRef: &extensions.SandboxWarmPoolRef{Name: "python"}}}))
+	command := s.start(s.ctx, nil, "release", "one", "--wait")
+	s.awaitDeletion(&extensions.SandboxClaim{ObjectMeta: s.meta("one")})
+	s.must(s.Patch(s.ctx, &extensions.SandboxClaim{ObjectMeta: s.meta("one")}, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+	if got := command.wait(); got.code != 0 || got.out != "claim one released, it had no sandbox\n" {
+		t.Errorf("got %+v", got)
 	}
 }
 

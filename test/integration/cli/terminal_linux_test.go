@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -96,6 +97,7 @@ func TestExecOnATerminalGivesTheCommandOneOfTheSameSize(t *testing.T) {
 }
 
 func TestProgressOnATerminalIsALineThatGoesAway(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
 	s := newSpace(t)
 	person, program := openTerminal(t)
 	shown := newOutput()
@@ -113,5 +115,34 @@ func TestProgressOnATerminalIsALineThatGoesAway(t *testing.T) {
 	shown.await(s, "was deleted")
 	if _, last, _ := strings.Cut(shown.String(), "s)\r\x1b[KError:"); last == "" {
 		t.Errorf("the moving line is still there when the error comes:\n%q", shown.String())
+	}
+}
+
+func TestLsWatchOnATerminalIsATableThatIsDrawnOverItself(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
+	s := newSpace(t)
+	person, program := openTerminal(t)
+	resize(t, program, 70, 10)
+	shown := newOutput()
+	go func() { _, _ = io.Copy(shown, person) }()
+	ctx, interrupt := context.WithCancel(s.ctx)
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Run(ctx, []string{"berth", "--kubeconfig", cluster.Kubeconfig(), "-n", s.name, "ls", "-w"},
+			genericiooptions.IOStreams{Out: program, ErrOut: program})
+	}()
+	shown.await(s, "No claims or sandboxes")
+	s.makeClaim("analysis")
+	// One line up over what was there, and then the three of the table over themselves.
+	shown.await(s, "\x1b[1A\r\x1b[JNAME ")
+	shown.await(s, "\x1b[3A\r\x1b[JNAME ")
+	shown.await(s, "\x1b[32mReady\x1b[0m")
+	interrupt()
+	if code := <-ended; code != 130 {
+		t.Errorf("Ctrl-C ended it with %d", code)
+	}
+	if strings.Contains(shown.String(), "Error") {
+		t.Errorf("Ctrl-C is no error:\n%q", shown.String())
 	}
 }
