@@ -66,7 +66,7 @@ func TestUnderRecreateNoClaimGetsABlueprintOlderThanItself(t *testing.T) {
 	pool := w.pool("python", "python", 20, strategy(extensions.WarmPoolRecreate))
 
 	// Claims come in at the moment that an edit was acknowledged.
-	const edits, each = 5, 10
+	const edits, each = 20, 15
 	var burst sync.WaitGroup
 	for n := 1; n <= edits; n++ {
 		w.merge(python, podAnnotations(map[string]any{edition: strconv.Itoa(n)}))
