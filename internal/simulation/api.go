@@ -104,9 +104,12 @@ type writer struct {
 	replica    *replica
 	life       int
 	controller string
-	// seen is the version of the pods that its pass has seen at least.
-	seen uint64
+	// seen is what its pass has seen at least.
+	seen sight
 }
+
+// sight are the versions of pods and of pools that a pass has seen at least.
+type sight struct{ pods, pools uint64 }
 
 // leads reports whether the sender still is who leads.
 func (w writer) leads(run *Run) bool {
@@ -171,14 +174,17 @@ func (run *Run) deliver(w writer, c call, do func() (client.Object, error)) (cli
 func (run *Run) as(w writer, c call, do func() (client.Object, error)) (client.Object, error) {
 	run.writer = &w
 	defer func() { run.writer = nil }()
-	if c.writes() {
-		run.writes++
-		if !w.leads(run) {
-			run.watch.overlap.begin(run)
-			defer run.watch.overlap.begin(run)
-		}
+	if !c.writes() {
+		return do()
 	}
-	return do()
+	if !w.leads(run) {
+		run.watch.overlap.begin(run)
+		defer run.watch.overlap.begin(run)
+	}
+	before := run.server.version
+	reply, err := do()
+	run.watch.budget.sent(run, c, err == nil && run.server.version == before)
+	return reply, err
 }
 
 // outcome says what the server answered.

@@ -23,10 +23,10 @@ func (w *watcher) converged() {
 	for _, resource := range server.order {
 		for _, obj := range server.peek(resource) {
 			if owner := control.ControllerUID(obj); owner != "" && !server.uids[owner] {
-				w.run.fail("nothing is orphaned", "%s %s outlives its controller", resource, obj.GetName())
+				w.run.fail(nothingOrphaned, "%s %s outlives its controller", resource, obj.GetName())
 			}
 			if obj.GetDeletionTimestamp() != nil {
-				w.run.fail("what is deleted goes", "%s %s is still being deleted", resource, obj.GetName())
+				w.run.fail(deletedGoes, "%s %s is still being deleted", resource, obj.GetName())
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func (w *watcher) sandboxAtRest(s *agents.Sandbox) {
 	}
 	ready := apimeta.FindStatusCondition(s.Status.Conditions, agents.ConditionReady)
 	if ready == nil {
-		w.run.fail("every Sandbox has a status", "Sandbox %s has no Ready condition", s.Name)
+		w.run.fail(sandboxSays, "Sandbox %s has no Ready condition", s.Name)
 		return
 	}
 	occupant := w.run.server.tables["pods"].objects[key(s.Name)]
@@ -69,13 +69,13 @@ func (w *watcher) sandboxAtRest(s *agents.Sandbox) {
 		want = 0
 	}
 	if len(pods) != want {
-		w.run.fail("a Sandbox has its pod", "Sandbox %s has %d pods, want %d (%s: %s)", s.Name, len(pods), want, ready.Reason, ready.Message)
+		w.run.fail(sandboxPod, "Sandbox %s has %d pods, want %d (%s: %s)", s.Name, len(pods), want, ready.Reason, ready.Message)
 		return
 	}
 	service := asForeign(w, "services", s.Name)
 	healthy := want == 1 && isReady(pods[0]) && !service
 	if is := ready.Status == metav1.ConditionTrue; is != healthy && (!service || !is) {
-		w.run.fail("a Sandbox says how it is", "Sandbox %s: Ready is %s (%s: %s), want %v", s.Name, ready.Status, ready.Reason, ready.Message, healthy)
+		w.run.fail(sandboxTruth, "Sandbox %s: Ready is %s (%s: %s), want %v", s.Name, ready.Status, ready.Reason, ready.Message, healthy)
 	}
 }
 
@@ -89,7 +89,7 @@ func (w *watcher) claimAtRest(c *extensions.SandboxClaim) {
 	run := w.run
 	ready := apimeta.FindStatusCondition(c.Status.Conditions, agents.ConditionReady)
 	if ready == nil {
-		run.fail("every claim has a status", "claim %s has no Ready condition", c.Name)
+		run.fail(claimSays, "claim %s has no Ready condition", c.Name)
 		return
 	}
 	var mine []*agents.Sandbox
@@ -99,7 +99,7 @@ func (w *watcher) claimAtRest(c *extensions.SandboxClaim) {
 		}
 	}
 	fail := func(what string) {
-		run.fail("a claim is bound or says why not", "claim %s: %s (%s: %s; bound to %q, controls %d)", c.Name, what,
+		run.fail(claimTruth, "claim %s: %s (%s: %s; bound to %q, controls %d)", c.Name, what,
 			ready.Reason, ready.Message, c.Status.Sandbox.Name, len(mine))
 	}
 	switch {
@@ -182,12 +182,12 @@ func (w *watcher) poolAtRest(p *extensions.SandboxWarmPool) {
 	switch {
 	case t == nil && members <= want:
 	case members != want || ready != want:
-		w.run.fail("pools are full", "pool %s has %d members, %d ready, want %d", p.Name, members, ready, want)
+		w.run.fail(poolFull, "pool %s has %d members, %d ready, want %d", p.Name, members, ready, want)
 	case stale > 0:
-		w.run.fail("pools are up to date", "pool %s has %d members of an older blueprint", p.Name, stale)
+		w.run.fail(poolCurrent, "pool %s has %d members of an older blueprint", p.Name, stale)
 	}
 	if int(p.Status.Replicas) != members || int(p.Status.ReadyReplicas) != ready {
-		w.run.fail("a pool says how it is", "pool %s says %d members, %d ready; there are %d, %d ready", p.Name, p.Status.Replicas, p.Status.ReadyReplicas, members, ready)
+		w.run.fail(poolTruth, "pool %s says %d members, %d ready; there are %d, %d ready", p.Name, p.Status.Replicas, p.Status.ReadyReplicas, members, ready)
 	}
 }
 
@@ -195,7 +195,7 @@ func (w *watcher) poolAtRest(p *extensions.SandboxWarmPool) {
 func (w *watcher) templateAtRest(t *extensions.SandboxTemplate) {
 	policy, _ := w.run.server.tables["networkpolicies"].objects[key(template.PolicyName(t.Name))].(*networkingv1.NetworkPolicy)
 	if state := template.StateOf(policy, t); state != template.PolicyCurrent {
-		w.run.fail("a template has its NetworkPolicy", "the NetworkPolicy of template %s is %s", t.Name, state)
+		w.run.fail(templatePolicy, "the NetworkPolicy of template %s is %s", t.Name, state)
 	}
 }
 
@@ -210,5 +210,5 @@ func (w *watcher) policyAtRest(policy *networkingv1.NetworkPolicy) {
 			return
 		}
 	}
-	w.run.fail("a NetworkPolicy goes with the last Sandbox", "NetworkPolicy %s is of no use any more", policy.Name)
+	w.run.fail(policyGoes, "NetworkPolicy %s is of no use any more", policy.Name)
 }

@@ -16,6 +16,8 @@ type focus struct {
 	// templates, pools, claims and sandboxes are how many there are at most. Sandboxes
 	// are those that users make themselves. Claims and Sandboxes take their names in turns.
 	templates, pools, claims, sandboxes int
+	// stocked: pools have several members, and are full when the first claims come.
+	stocked bool
 	// strategy of the pools; none is any.
 	strategy extensions.SandboxWarmPoolUpdateStrategyType
 	// deeds are what users do, the likelier the more often it is listed.
@@ -25,7 +27,9 @@ type focus struct {
 	users, kubelet, arrival, upheaval int
 	// oneFault is that one request in so many meets a fault, of those listed.
 	oneFault int
-	fates    []fate
+	// oneIll is that one thing in so many that happens to a pod is bad.
+	oneIll int
+	fates  []fate
 	// oneStop is that one read in so many is interrupted between its parts.
 	oneStop int
 	// sweeps: a view is often swept right after its informer has moved.
@@ -38,7 +42,7 @@ type focus struct {
 func everything() focus {
 	return focus{
 		name: "everything", replicas: 2, templates: 2, pools: 2, claims: 6, sandboxes: 3, deeds: everyday(),
-		users: 30, kubelet: 80, arrival: 30, upheaval: 1, oneFault: 12, fates: anyFate(), oneStop: 24,
+		users: 30, kubelet: 80, arrival: 30, upheaval: 1, oneFault: 12, fates: anyFate(), oneIll: 10, oneStop: 24,
 	}
 }
 
@@ -51,34 +55,39 @@ func foci() []focus {
 	unknown := []fate{isLate, losesItsReply, isSentTwice, isLate, losesItsReply, isSentTwice, isLost, conflicts}
 	return []focus{
 		{
-			name: "claims whose requests fail", replicas: 1, templates: 1, pools: 1, claims: 2,
-			deeds: deeds(times(4, makeClaim), times(2, dropClaim), times(2, dropSandbox), times(1, changeClaim, scalePool, dropPod)),
-			users: 30, kubelet: 80, arrival: 8, upheaval: 0, oneFault: 4, fates: unknown, oneStop: 24,
+			name: "claims whose requests fail", replicas: 1, templates: 1, pools: 1, claims: 4, stocked: true,
+			deeds: deeds(times(4, makeClaim), times(3, dropClaim), times(1, dropSandbox, suspend, changeClaim, scalePool, dropPod)),
+			users: 30, kubelet: 80, arrival: 8, upheaval: 0, oneFault: 4, fates: unknown, oneIll: 60, oneStop: 24,
 		},
 		{
-			name: "templates that are edited", replicas: 1, templates: 2, pools: 1, claims: 3, strategy: extensions.WarmPoolRecreate,
+			name: "requests that arrive late", replicas: 1, templates: 1, pools: 1, claims: 2, stocked: true,
+			deeds: deeds(times(4, suspend), times(2, makeClaim, dropSandbox), times(1, dropClaim, remake, changeClaim)),
+			users: 60, kubelet: 80, arrival: 3, upheaval: 0, oneFault: 5, fates: []fate{isLate, isLate, losesItsReply}, oneIll: 60, oneStop: 24,
+		},
+		{
+			name: "templates that are edited", replicas: 1, templates: 2, pools: 1, claims: 3, stocked: true, strategy: extensions.WarmPoolRecreate,
 			deeds: deeds(times(4, makeClaim, editTemplate), times(2, dropClaim), times(1, switchPool, revertTemplate, dropTemplate, replace)),
-			users: 60, kubelet: 80, arrival: 30, upheaval: 0, oneFault: 20, fates: anyFate(), oneStop: 24,
+			users: 60, kubelet: 80, arrival: 30, upheaval: 0, oneFault: 20, fates: anyFate(), oneIll: 60, oneStop: 24,
 		},
 		{
 			name: "names that are used again", replicas: 1, templates: 1, pools: 0, claims: 1, sandboxes: 1,
 			deeds: deeds(times(4, remake, suspend), times(2, dropPod, forge, olden, replace, makeClaim), times(1, strip, dropSandbox, stampSandbox, dropService)),
-			users: 60, kubelet: 30, arrival: 30, upheaval: 0, oneFault: 12, fates: anyFate(), oneStop: 24,
+			users: 60, kubelet: 30, arrival: 30, upheaval: 0, oneFault: 12, fates: anyFate(), oneIll: 10, oneStop: 24,
 		},
 		{
 			name: "pools that are resized", replicas: 1, templates: 1, pools: 1, claims: 1,
 			deeds: deeds(times(5, scalePool), times(3, dropSandbox), times(2, editTemplate, dropPod, olden), times(1, makeClaim, dropClaim, remake, strip)),
-			users: 40, kubelet: 30, arrival: 8, upheaval: 0, oneFault: 4, fates: unknown, oneStop: 24,
+			users: 40, kubelet: 30, arrival: 8, upheaval: 0, oneFault: 4, fates: unknown, oneIll: 60, oneStop: 24,
 		},
 		{
-			name: "leaders that come and go", replicas: 2, templates: 1, pools: 1, claims: 2,
+			name: "leaders that come and go", replicas: 2, templates: 1, pools: 1, claims: 3, stocked: true,
 			deeds: deeds(times(4, makeClaim), times(1, dropClaim, scalePool)),
-			users: 30, kubelet: 80, arrival: 8, upheaval: 5, oneFault: 10, fates: unknown, oneStop: 24, unfenced: true,
+			users: 30, kubelet: 80, arrival: 8, upheaval: 5, oneFault: 10, fates: unknown, oneIll: 60, oneStop: 24, unfenced: true,
 		},
 		{
-			name: "reads that are interrupted", replicas: 1, templates: 1, pools: 1, claims: 1, sandboxes: 1,
+			name: "reads that are interrupted", replicas: 1, templates: 1, pools: 1, claims: 2, sandboxes: 1, stocked: true,
 			deeds: deeds(times(3, scalePool, dropSandbox), times(1, makeClaim, dropClaim, suspend, dropPod)),
-			users: 30, kubelet: 80, arrival: 30, upheaval: 0, oneFault: 30, fates: anyFate(), oneStop: 3, sweeps: true,
+			users: 30, kubelet: 80, arrival: 30, upheaval: 0, oneFault: 30, fates: anyFate(), oneIll: 60, oneStop: 8, sweeps: true,
 		},
 	}
 }
@@ -98,5 +107,6 @@ func (run *Run) fate() fate {
 	if !run.faulty || !run.choices.Chance(run.focus.oneFault) {
 		return arrives
 	}
+	run.watch.budget.causes++
 	return run.focus.fates[run.choices.Pick(len(run.focus.fates))]
 }

@@ -144,6 +144,14 @@ func (i *informer) deliver(n int) {
 	}
 }
 
+// shows is the version of everything that the store shows.
+func (i *informer) shows() uint64 {
+	if i.behind() == 0 {
+		return i.server.version
+	}
+	return i.version
+}
+
 // bookmark tells a store that has caught up that nothing else has happened.
 func (i *informer) bookmark() {
 	if i.behind() == 0 {

@@ -11,13 +11,13 @@ var nodes = []string{"n0", "n1"}
 
 // kubelet lets something happen to a pod or a node.
 func (w *world) kubelet(run *Run) {
-	if run.faulty && run.choices.Chance(40) {
+	if run.faulty && run.choices.Chance(4*run.focus.oneIll) {
 		n := run.choices.Pick(len(nodes))
 		w.dead[n] = !w.dead[n]
 		run.note("node %s: dead is %v", nodes[n], w.dead[n])
 		return
 	}
-	if work := w.podWork(run, !run.choices.Chance(10)); len(work) > 0 {
+	if work := w.podWork(run, !run.choices.Chance(run.focus.oneIll)); len(work) > 0 {
 		work[run.choices.Pick(len(work))]()
 	}
 }

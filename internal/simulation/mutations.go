@@ -132,3 +132,28 @@ func (i *informer) freeze(version uint64) {
 }
 
 func (i *informer) thaw() { delete(i.frozen, i.replica.current) }
+
+// NoticedBy are the rules that a mutation breaks. A run that fails for another reason
+// proves nothing about it.
+func (m Mutation) NoticedBy() []string {
+	return map[Mutation][]string{
+		NoOverlay:              {poolSize, onePerClaim},
+		ItemBeforeVersion:      {poolSize, onePerClaim},
+		StoreBeforeEntry:       {poolSize, onePerClaim},
+		AdoptUnconditionally:   {membersOnly, onePerClaim},
+		BindUnconditionally:    {bindingLasts, claimTruth},
+		SecondCandidate:        {onePerClaim},
+		SurplusBeforeBinding:   {boundLives, bindingLasts},
+		DeleteMembersByUID:     {poolDeletesMembers, boundLives},
+		TerminatingIsCurrent:   {ownLivePod, readyOnly},
+		TrustPodName:           {ownLivePod, ownPods},
+		OwnerByName:            {ownLivePod, ownPods},
+		OwnerByVersion:         {poolSize, onePerClaim, sandboxPod, sandboxTruth},
+		ForgetTerminating:      {poolSize},
+		ForgetInFlight:         {poolSize},
+		NoBlueprintCheck:       {freshBlueprint},
+		ReplacePodTemplate:     {foreignKeys, specLeftAlone},
+		AlreadyExistsIsFailure: {poolSize, onePerClaim},
+		AbsenceFromCache:       {absenceProved},
+	}[m]
+}

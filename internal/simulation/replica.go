@@ -40,8 +40,10 @@ type replica struct {
 	leading     bool
 	controllers []*running
 	tasks       []*task
-	// seen are the versions of the pods that each task has seen at least.
-	seen    map[*task]uint64
+	// seen is what each pass has seen at least.
+	seen map[*task]sight
+	// reading are the tasks that stand between the parts of one read.
+	reading map[*task]bool
 	current *task
 }
 
@@ -71,7 +73,7 @@ func (r *replica) start() {
 	r.life++
 	r.alive, r.paused, r.leading = true, false, false
 	r.informers, r.sweeps, r.controllers, r.tasks = nil, nil, nil, nil
-	r.seen = map[*task]uint64{}
+	r.seen, r.reading = map[*task]sight{}, map[*task]bool{}
 	r.views = kinds.Views{
 		Sandboxes:       newView(r, kinds.Sandboxes()),
 		Templates:       newView(r, kinds.Templates()),
@@ -147,6 +149,7 @@ func (r *replica) lead() {
 			i.reach = max(i.reach, version)
 		}
 	}
+	r.run.watch.budget.causes++
 	r.run.note("%s leads", r.name)
 }
 
@@ -210,7 +213,7 @@ func (r *replica) begin(c *running, n int) {
 		}
 	})
 	r.tasks = append(r.tasks, t)
-	r.seen[t] = r.informerOf("pods").version
+	r.seen[t] = sight{pods: r.informerOf("pods").shows(), pools: r.informerOf("sandboxwarmpools").shows()}
 }
 
 // quiet is a context whose logger says nothing.
@@ -222,6 +225,14 @@ func (r *replica) sweep(n int) {
 	r.tasks = append(r.tasks, r.run.crew.newTask("sweep", "sweep", func() { _ = sweep(quiet) }))
 }
 
+// sweepNow sweeps the n-th view before anything else happens.
+func (r *replica) sweepNow(n int) {
+	r.sweep(n)
+	for at := len(r.tasks) - 1; len(r.tasks) > at; {
+		r.resume(at)
+	}
+}
+
 // resume lets the n-th task go on to its next stop.
 func (r *replica) resume(n int) {
 	t := r.tasks[n]
@@ -229,7 +240,7 @@ func (r *replica) resume(n int) {
 	t.resume()
 	r.current = nil
 	if t.panic != nil {
-		r.run.fail("panic", "%s: %s: %v\n%s", r.name, t.name, t.panic, t.stack)
+		r.run.fail(noPanic, "%s: %s: %v\n%s", r.name, t.name, t.panic, t.stack)
 	}
 	if t.ended {
 		delete(r.seen, t)
@@ -247,7 +258,10 @@ func (r *replica) stop() {
 // maybeStop stops now and then, if it is a task that asks.
 func (r *replica) maybeStop() {
 	if r.current != nil && r.run.faulty && r.run.choices.Chance(r.run.focus.oneStop) {
+		t := r.current
+		r.reading[t] = true
 		r.stop()
+		delete(r.reading, t)
 	}
 }
 

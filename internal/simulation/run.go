@@ -54,7 +54,6 @@ type Run struct {
 	replicas []*replica
 	leader   *replica // who holds the lease
 	writer   *writer  // whose request the server is carrying out
-	writes   int      // of replicas
 	late     []late
 	fence    bool // writes of a replica that may have lost its lease are refused
 	faulty   bool
@@ -67,6 +66,7 @@ type Run struct {
 	failure *Failure
 	step    int
 	actions []action
+	begins  []int // how many choices were made before each step
 	crew    crew
 }
 
@@ -109,8 +109,10 @@ func (run *Run) Do() *Failure {
 		r.start()
 	}
 	run.elect(run.replicas[0])
+	run.world.firstClaims(run)
 	run.faulty = faulty
 	for run.step = 1; run.step <= run.settings.Steps && run.failure == nil; run.step++ {
+		run.begins = append(run.begins, len(run.choices.made))
 		run.once()
 	}
 	run.faulty = false

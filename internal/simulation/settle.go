@@ -49,14 +49,15 @@ func (run *Run) settle() {
 		}
 	}
 	run.watch.converged()
+	run.watch.budget.check(run)
 	if run.failure != nil {
 		return
 	}
-	written := run.writes - run.watch.named
+	written := run.watch.budget.writes - run.watch.named
 	run.lookAgain(func(string, client.Object) bool { return true })
 	run.rest(time.Minute)
-	if more := run.writes - run.watch.named - written; more != 0 {
-		run.fail("no writes at rest", "%d requests were sent although nothing had changed", more)
+	if more := run.watch.budget.writes - run.watch.named - written; more != 0 {
+		run.fail(noWrites, "%d requests were sent although nothing had changed", more)
 	}
 }
 
@@ -79,7 +80,7 @@ func (run *Run) rest(most time.Duration) {
 	for round := 0; run.failure == nil; round++ {
 		run.step++
 		if round > tooMany {
-			run.fail("comes to rest", "still busy after %d rounds", round)
+			run.fail(comesToRest, "still busy after %d rounds", round)
 			return
 		}
 		busy := false

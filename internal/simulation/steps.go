@@ -56,8 +56,12 @@ func (r *replica) actions() {
 		return
 	}
 	run := r.run
-	for n := range r.tasks {
-		run.may(60, func() { r.resume(n) })
+	for n, t := range r.tasks {
+		likely := 60
+		if r.reading[t] && run.focus.sweeps {
+			likely = 20 // what happens in the meantime is what the run is about
+		}
+		run.may(likely, func() { r.resume(n) })
 	}
 	if r.leads() && r.caughtUp() {
 		for _, c := range r.controllers {
@@ -71,7 +75,7 @@ func (r *replica) actions() {
 			run.may(i.pace, func() {
 				i.deliver(1 + run.choices.Pick(min(behind, 4)))
 				if run.focus.sweeps && run.choices.Chance(2) {
-					r.sweep(n)
+					r.sweepNow(n)
 				}
 			})
 		}
@@ -122,7 +126,8 @@ func (run *Run) faults() {
 			run.may(10, r.crash) // it notices that it lost the lease, and ends
 		default:
 			run.may(run.focus.upheaval, r.crash)
-			run.may(2*run.focus.upheaval, func() {
+			// A pause matters while something is under way.
+			run.may(run.focus.upheaval*(1+2*len(r.tasks)), func() {
 				run.note("%s pauses", r.name)
 				r.paused = true
 			})

@@ -24,6 +24,7 @@ import (
 type watcher struct {
 	run     *Run
 	overlap overlap
+	budget  budget
 	// named counts the writes that only name members a claim passed over.
 	named int
 	// echoes are the objects whose status was last written by somebody who does not
@@ -36,7 +37,6 @@ type watcher struct {
 	pods      map[types.UID]bool   // were ever a Sandbox's
 	owners    map[types.UID]bool   // Sandboxes that ever had a pod
 	stamps    map[types.UID]string // of another controller, by Sandbox
-	limits    map[types.UID]int    // how many members each pool was ever allowed
 	pools     map[string][]client.Object
 	templates map[string][]client.Object // every state, by name; nil is absence
 	since     map[string][]uint64        // since which version, by resource and name
@@ -50,7 +50,7 @@ type claimRecord struct {
 func (w *watcher) begin(run *Run) {
 	*w = watcher{
 		run: run, claims: map[types.UID]*claimRecord{}, pods: map[types.UID]bool{}, owners: map[types.UID]bool{}, stamps: map[types.UID]string{},
-		echoes: map[thing]bool{}, made: map[thing]time.Time{}, evidence: evidence{}, limits: map[types.UID]int{}, pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
+		echoes: map[thing]bool{}, made: map[thing]time.Time{}, evidence: evidence{}, pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
 	}
 }
 
@@ -63,10 +63,13 @@ func (w *watcher) changed(resource string, before, after client.Object) {
 	}
 	// A Sandbox of somebody else is one all the same.
 	if w.run.writer != nil && obj.GetLabels()[foreign] != "" && w.run.writer.controller != "sandbox" {
-		w.run.fail("foreign objects are left alone", "%s wrote to %s %s", w.run.writer, resource, obj.GetName())
+		w.run.fail(foreignObjects, "%s wrote to %s %s", w.run.writer, resource, obj.GetName())
 	}
 	if before == nil {
 		w.made[thing{resource, client.ObjectKeyFromObject(obj)}] = w.run.clock.Now()
+	}
+	if w.run.writer == nil {
+		w.budget.causes++
 	}
 	w.echoed(resource, before, after)
 	switch resource {
@@ -79,9 +82,6 @@ func (w *watcher) changed(resource string, before, after client.Object) {
 		w.claimChanged(asClaim(before), asClaim(after))
 	case "sandboxwarmpools":
 		w.remember(w.pools, resource, obj.GetName(), after)
-		if pool, ok := after.(*extensions.SandboxWarmPool); ok && pool != nil {
-			w.limits[pool.UID] = max(w.limits[pool.UID], int(pool.DesiredReplicas()))
-		}
 	case "sandboxtemplates":
 		w.remember(w.templates, resource, obj.GetName(), after)
 	}
@@ -112,7 +112,7 @@ func (w *watcher) statesSince(states map[string][]client.Object, resource, name 
 func (w *watcher) podChanged(before, after *corev1.Pod) {
 	run := w.run
 	if run.writer != nil && before != nil && before.DeletionTimestamp == nil && (after == nil || after.DeletionTimestamp != nil) && !w.pods[before.UID] {
-		run.fail("only its own pods are deleted", "%s deleted pod %s, which was never a Sandbox's", run.writer, before.Name)
+		run.fail(ownPods, "%s deleted pod %s, which was never a Sandbox's", run.writer, before.Name)
 	}
 	if after == nil {
 		return
@@ -135,7 +135,7 @@ func (w *watcher) podChanged(before, after *corev1.Pod) {
 		}
 	}
 	if live > 1 {
-		run.fail("one live pod per Sandbox", "Sandbox %s has %d live pods", owner, live)
+		run.fail(onePod, "Sandbox %s has %d live pods", owner, live)
 	}
 }
 
@@ -164,8 +164,14 @@ func (w *watcher) sandboxChanged(before, after *agents.Sandbox) {
 				members++
 			}
 		}
-		if most := w.limits[owner]; members > most {
-			run.fail("a pool has no more members than replicas", "pool %s has %d members and never had more than %d replicas", pool.Name, members, most)
+		most := 0
+		for _, state := range w.statesSince(w.pools, "sandboxwarmpools", pool.Name, run.writer.seen.pools) {
+			if p := asPool(state); p != nil && p.UID == owner {
+				most = max(most, int(p.DesiredReplicas()))
+			}
+		}
+		if members > most {
+			run.fail(poolSize, "pool %s has %d members, and %d replicas at most since the pass began", pool.Name, members, most)
 		}
 	}
 }
@@ -176,7 +182,7 @@ func (w *watcher) sandboxWritten(before, after *agents.Sandbox) {
 	if after != nil {
 		w.calledReady(before, after)
 		if want, ok := w.stamps[after.UID]; ok && after.Spec.PodTemplate.Metadata.Annotations[stamp] != want {
-			run.fail("foreign keys survive", "%s took another controller's annotation off Sandbox %s", run.writer, after.Name)
+			run.fail(foreignKeys, "%s took another controller's annotation off Sandbox %s", run.writer, after.Name)
 		}
 	}
 	if before.DeletionTimestamp != nil || after != nil && after.DeletionTimestamp == nil {
@@ -184,7 +190,7 @@ func (w *watcher) sandboxWritten(before, after *agents.Sandbox) {
 	}
 	owner := control.ControllerOf(before, extensions.GroupName, extensions.SandboxWarmPoolKind)
 	if run.writer.controller == "warmpool" && owner == nil {
-		run.fail("a pool deletes only its members", "%s deleted Sandbox %s, which is no pool's", run.writer, before.Name)
+		run.fail(poolDeletesMembers, "%s deleted Sandbox %s, which is no pool's", run.writer, before.Name)
 	}
 	for _, obj := range run.server.peek("sandboxclaims") {
 		c := obj.(*extensions.SandboxClaim)
@@ -192,7 +198,7 @@ func (w *watcher) sandboxWritten(before, after *agents.Sandbox) {
 			continue
 		}
 		if ready := apimeta.FindStatusCondition(c.Status.Conditions, agents.ConditionReady); ready == nil || ready.Reason != extensions.ReasonClaimExpired {
-			run.fail("a bound Sandbox is not deleted", "%s deleted Sandbox %s, to which claim %s is bound", run.writer, before.Name, c.Name)
+			run.fail(boundLives, "%s deleted Sandbox %s, to which claim %s is bound", run.writer, before.Name, c.Name)
 		}
 	}
 }
@@ -209,7 +215,7 @@ func (w *watcher) atMostOne(claim types.UID) {
 		}
 	}
 	if len(live) > 1 {
-		w.run.fail("one Sandbox per claim", "claim %s controls %v", claim, live)
+		w.run.fail(onePerClaim, "claim %s controls %v", claim, live)
 	}
 }
 
@@ -221,25 +227,25 @@ func (w *watcher) adopted(claim *claimRecord, before, after *agents.Sandbox) {
 	case run.writer == nil:
 		return
 	case ref == nil:
-		run.fail("only members are adopted", "%s adopted Sandbox %s, which was no pool's", run.writer, after.Name)
+		run.fail(membersOnly, "%s adopted Sandbox %s, which was no pool's", run.writer, after.Name)
 		return
 	case before.DeletionTimestamp != nil:
-		run.fail("only members are adopted", "%s adopted Sandbox %s, which is being deleted", run.writer, after.Name)
+		run.fail(membersOnly, "%s adopted Sandbox %s, which is being deleted", run.writer, after.Name)
 		return
 	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
-		run.fail("adoption leaves the spec alone", "%s changed the spec of Sandbox %s", run.writer, after.Name)
+		run.fail(specLeftAlone, "%s changed the spec of Sandbox %s", run.writer, after.Name)
 		return
 	case !blueprint.Intact(before):
-		run.fail("only members are adopted", "%s adopted Sandbox %s, which is suspended or has an end", run.writer, after.Name)
+		run.fail(membersOnly, "%s adopted Sandbox %s, which is suspended or has an end", run.writer, after.Name)
 		return
-	case !w.evidence.since(after.UID, run.writer.seen):
-		run.fail("only members that are ready are adopted", "%s adopted Sandbox %s, which had no pod that served", run.writer, after.Name)
+	case !w.evidence.since(after.UID, run.writer.seen.pods):
+		run.fail(readyOnly, "%s adopted Sandbox %s, which had no pod that served", run.writer, after.Name)
 		return
 	}
 	if !w.forbidden(claim, ref.Name, func(t *extensions.SandboxTemplate) bool { return blueprint.Matches(before, t) }) {
 		return
 	}
-	run.fail("no claim gets an older blueprint under Recreate",
+	run.fail(freshBlueprint,
 		"%s adopted Sandbox %s, which was of an older blueprint before the claim was created", run.writer, after.Name)
 }
 
@@ -254,7 +260,7 @@ func (w *watcher) madeFor(record *claimRecord, s *agents.Sandbox) {
 	}
 	image := s.Spec.PodTemplate.Spec.Containers[0].Image
 	if w.forbidden(record, claim.PoolName(), func(t *extensions.SandboxTemplate) bool { return t.Spec.PodTemplate.Spec.Containers[0].Image == image }) {
-		w.run.fail("no claim gets an older blueprint under Recreate",
+		w.run.fail(freshBlueprint,
 			"%s made Sandbox %s with %s, which was older before the claim was created", w.run.writer, s.Name, image)
 	}
 }
@@ -283,8 +289,8 @@ func (w *watcher) forbidden(claim *claimRecord, pool string, matches func(*exten
 // serves. It has had one since what the writer's pass has seen.
 func (w *watcher) calledReady(before, after *agents.Sandbox) {
 	if w.run.writer.controller == "sandbox" && apimeta.IsStatusConditionTrue(after.Status.Conditions, agents.ConditionReady) &&
-		!equality.Semantic.DeepEqual(before.Status, after.Status) && !w.evidence.since(after.UID, w.run.writer.seen) {
-		w.run.fail("only its own live pod makes a Sandbox Ready", "%s calls Sandbox %s Ready, which had no pod that served", w.run.writer, after.Name)
+		!equality.Semantic.DeepEqual(before.Status, after.Status) && !w.evidence.since(after.UID, w.run.writer.seen.pods) {
+		w.run.fail(ownLivePod, "%s calls Sandbox %s Ready, which had no pod that served", w.run.writer, after.Name)
 	}
 }
 
@@ -323,10 +329,10 @@ func (w *watcher) claimChanged(before, after *extensions.SandboxClaim) {
 	was, is := before.Status.Sandbox, after.Status.Sandbox
 	if was.UID != is.UID {
 		if was.UID != "" && run.server.uids[was.UID] {
-			run.fail("a binding lasts", "claim %s was bound to %s (%s), which exists, and is now to %q", after.Name, was.Name, was.UID, is.Name)
+			run.fail(bindingLasts, "claim %s was bound to %s (%s), which exists, and is now to %q", after.Name, was.Name, was.UID, is.Name)
 		}
 		if is.UID != "" && !record.mine[is.UID] {
-			run.fail("a claim is bound to its own", "claim %s is bound to Sandbox %s (%s), which was never the claim's", after.Name, is.Name, is.UID)
+			run.fail(boundToOwn, "claim %s is bound to Sandbox %s (%s), which was never the claim's", after.Name, is.Name, is.UID)
 		}
 	}
 	w.notFound(record, before, after)
@@ -365,7 +371,7 @@ func (w *watcher) notFound(record *claimRecord, before, after *extensions.Sandbo
 	switch is {
 	case extensions.ReasonWarmPoolNotFound:
 		if !slices.ContainsFunc(w.statesSince(w.pools, "sandboxwarmpools", after.PoolName(), record.created), gone) {
-			w.run.fail("absence is proved", "claim %s says that its pool does not exist, which it always did", after.Name)
+			w.run.fail(absenceProved, "claim %s says that its pool does not exist, which it always did", after.Name)
 		}
 	case extensions.ReasonTemplateNotFound:
 		names := []string{after.TemplateName()}
@@ -379,7 +385,7 @@ func (w *watcher) notFound(record *claimRecord, before, after *extensions.Sandbo
 				return
 			}
 		}
-		w.run.fail("absence is proved", "claim %s says that its template does not exist, which it always did", after.Name)
+		w.run.fail(absenceProved, "claim %s says that its template does not exist, which it always did", after.Name)
 	}
 }
 

@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +44,7 @@ func key(name string) types.NamespacedName {
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 
-// populate makes what is there before the run begins.
+// populate makes what is there before the replicas start.
 func (w *world) populate(run *Run) {
 	pick := run.choices.Pick
 	for n := range 1 + pick(run.focus.templates) {
@@ -62,7 +63,14 @@ func (w *world) populate(run *Run) {
 	if run.focus.claims > 3 && pick(4) == 3 {
 		w.createForeign(run)
 	}
-	for range 1 + pick(min(3, run.focus.claims)) {
+}
+
+// firstClaims makes the first claims: at once, or when pools are full.
+func (w *world) firstClaims(run *Run) {
+	if run.focus.stocked && run.choices.Pick(3) > 0 {
+		run.rest(time.Minute)
+	}
+	for range 1 + run.choices.Pick(min(3, run.focus.claims)) {
 		w.createClaim(run)
 	}
 }
@@ -90,6 +98,9 @@ func (w *world) createTemplate(run *Run, name string) {
 func (w *world) createPool(run *Run, name string) {
 	p := &extensions.SandboxWarmPool{ObjectMeta: named(name)}
 	p.Spec.Replicas = ptr.To(int32(1 + run.choices.Pick(3)))
+	if run.focus.stocked {
+		*p.Spec.Replicas++
+	}
 	p.Spec.TemplateRef.Name = w.templates[run.choices.Pick(len(w.templates))]
 	p.Spec.UpdateStrategy = &extensions.SandboxWarmPoolUpdateStrategy{Type: w.strategy(run)}
 	w.create(run, "sandboxwarmpools", p)
