@@ -197,6 +197,12 @@ func TestTimesAreWrittenToTheClaimAfterItIsReady(t *testing.T) {
 	}
 }
 
+func TestTimesAreNotWrittenBeforeTheClaimIsReady(t *testing.T) {
+	if patch, changed := timesPatch(newClaim(notReady), times{seen: now}); changed {
+		t.Errorf("written: %v", patch)
+	}
+}
+
 func TestTimesAreRememberedUntilTheyAreWritten(t *testing.T) {
 	toA := boundAs("a", "a-uid", extensions.ReasonAdopted)
 	r := newTimed(Options{AnnotateTimes: true})

@@ -73,7 +73,6 @@ func (m *memory) forget(claim types.UID) {
 // before: it says when, or is bound to what only a Ready claim is bound to.
 func hasBeenReady(claim *extensions.SandboxClaim) bool {
 	return claim.Annotations[agents.AnnotationClaimFirstReadyAt] != "" ||
-		isReady(claim.Status) ||
 		claim.Status.Sandbox.Name != "" && wasReady(claim)
 }
 
