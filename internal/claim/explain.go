@@ -60,11 +60,10 @@ func (r *Reconciler) Explain(ctx context.Context, key types.NamespacedName) (con
 	return e, control.ErrNoProgress
 }
 
-// turn is what came of a claim that is served earlier.
+// turn is a claim that is served earlier, and the pool whose member it waits for.
 type turn struct {
 	claim *extensions.SandboxClaim
 	pool  string
-	waits bool
 }
 
 // serveThoseBefore gives the claims that stand before this one in the queues of its pools

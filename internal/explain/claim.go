@@ -83,7 +83,7 @@ var remedies = map[string]func(*explainer, *extensions.SandboxClaim) []string{
 		}
 		return []string{"create the SandboxTemplate \"" + name + "\" in namespace " + c.Namespace + ", and the claim goes on" + there("templates", namesOf(x.found.templates))}
 	},
-	extensions.ReasonInvalidMetadata: func(x *explainer, c *extensions.SandboxClaim) []string {
+	extensions.ReasonInvalidMetadata: func(_ *explainer, c *extensions.SandboxClaim) []string {
 		return []string{
 			"correct the key that the message names: kubectl edit sandboxclaim " + c.Name + " -n " + c.Namespace + " (spec.additionalPodMetadata)",
 			"where the domain of a label should be allowed: an administrator adds it to the controller's allowed-label-domains",
@@ -129,9 +129,6 @@ var remedies = map[string]func(*explainer, *extensions.SandboxClaim) []string{
 
 // dependsOn tells of the Sandbox that a claim has, or of the pool that it waits for.
 func (x *explainer) dependsOn(ctx context.Context, r *Report, claim *extensions.SandboxClaim) error {
-	if r.Verdict == Well {
-		return nil
-	}
 	if name := claim.Status.Sandbox.Name; name != "" {
 		key := types.NamespacedName{Namespace: claim.Namespace, Name: name}
 		s, ok, err := x.found.sandboxes.Get(ctx, key)
@@ -142,10 +139,16 @@ func (x *explainer) dependsOn(ctx context.Context, r *Report, claim *extensions.
 		if err != nil {
 			return err
 		}
+		if r.Verdict == Well && len(part.Next) == 1 && isRest(part.Next[0]) {
+			return nil // what the claim says of it is all there is to say
+		}
 		if part.Verdict == Well && r.Verdict == Underway && len(r.Next) == 1 && isRest(r.Next[0]) {
 			r.Verdict, r.Waits = Well, nil // it is suspended or has ended, as it was to
 		}
 		r.include(part)
+		return nil
+	}
+	if r.Verdict == Well {
 		return nil
 	}
 	for _, s := range x.found.sandboxes.items {

@@ -41,13 +41,24 @@ func (n nodeState) trouble(name string) string {
 	return ""
 }
 
-// nodeOf reads the node of a pod. People may not be allowed to.
-func nodeOf(ctx context.Context, reader client.Reader, pod *corev1.Pod) nodeState {
-	if pod.Spec.NodeName == "" {
+// nodeOf reads the node of a pod, once for all that are on it.
+func (x *explainer) nodeOf(ctx context.Context, pod *corev1.Pod) nodeState {
+	name := pod.Spec.NodeName
+	if name == "" {
 		return nodeState{}
 	}
+	state, known := x.nodes[name]
+	if !known {
+		state = readNode(ctx, x.reader, name)
+		x.nodes[name] = state
+	}
+	return state
+}
+
+// readNode reads a node. People may not be allowed to.
+func readNode(ctx context.Context, reader client.Reader, name string) nodeState {
 	var node corev1.Node
-	switch err := reader.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node); {
+	switch err := reader.Get(ctx, types.NamespacedName{Name: name}, &node); {
 	case apierrors.IsNotFound(err):
 		return nodeState{known: true}
 	case err != nil:

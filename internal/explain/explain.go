@@ -105,6 +105,7 @@ type explainer struct {
 	reader  client.Reader
 	found   *snapshot
 	options Options
+	nodes   map[string]nodeState // by name, those that were read
 
 	sandboxes *sandbox.Reconciler
 	pools     *warmpool.Reconciler
@@ -121,7 +122,7 @@ func newExplainer(reader client.Reader, found *snapshot, o Options) *explainer {
 	}
 	views := found.views()
 	x := &explainer{
-		reader: reader, found: found, options: o,
+		reader: reader, found: found, options: o, nodes: map[string]nodeState{},
 		sandboxes: sandbox.New(env, views, sandbox.Options{WholePods: wholePods{found}}),
 		pools:     warmpool.New(env, views, warmpool.Options{}),
 		templates: template.New(env, views),

@@ -88,6 +88,13 @@ func TestClaims(t *testing.T) {
 	own := newSandbox("task", claimed("task"), func(s *agents.Sandbox) {
 		s.Status.Conditions = []metav1.Condition{says(agents.ConditionReady, no, agents.ReasonDependenciesNotReady, "Pod exists with phase: Pending")}
 	})
+	mine := newSandbox("task", claimed("task"))
+	labelledBox := edit(mine.DeepCopy(), func(s *agents.Sandbox) {
+		s.Spec.PodTemplate.Metadata.Labels = map[string]string{"sandbox.users.io/a": "theirs"}
+	})
+	readyClaim := newClaim("task", boundTo("task", says(extensions.ConditionBound, yes, extensions.ReasonStarted, `Sandbox "task" was made for the claim and has been Ready`),
+		says(agents.ConditionReady, yes, agents.ReasonDependenciesReady, agents.MessagePodReady)))
+	readyClaim.Status.Sandbox.PodIPs = []string{"10.0.0.7"}
 	withEnv := func(c *extensions.SandboxClaim) { c.Spec.Env = []extensions.EnvVar{{Name: "A", Value: "b"}} }
 	labelled := func(key string, conditions ...metav1.Condition) func(*extensions.SandboxClaim) {
 		return func(c *extensions.SandboxClaim) {
@@ -184,9 +191,18 @@ func TestClaims(t *testing.T) {
 				waits: []string{"sandbox/task to be Ready"}, advice: []string{"kubectl describe pod task -n team"}},
 		},
 		"Ready, it has nothing to say but that": {
-			append(base, newPool(0), newSandbox("task", claimed("task")), newClaim("task", boundTo("task", says(extensions.ConditionBound, yes, extensions.ReasonStarted, `Sandbox "task" was made for the claim and has been Ready`),
-				says(agents.ConditionReady, yes, agents.ReasonDependenciesReady, agents.MessagePodReady)))),
-			want{verdict: Well, summary: []string{"is Ready with sandbox/task"}, next: []string{"nothing, until"}},
+			slices.Concat(base, []client.Object{newPool(0), readyClaim}, settled(t, mine, newPod(mine))),
+			want{verdict: Well, summary: []string{"is Ready with sandbox/task"}, next: []string{"nothing, until"}, never: []string{"Pod task"}},
+		},
+		"Ready, and the sandbox has no pod any more": {
+			slices.Concat(base, []client.Object{newPool(0), readyClaim}, []client.Object{mine}),
+			want{verdict: Underway, summary: []string{"is Ready with sandbox/task"}, next: []string{"for sandbox/task: create the pod task"}},
+		},
+		"with another writer's value on its key": {
+			slices.Concat(base, []client.Object{newPool(0), edit(readyClaim.DeepCopy(), func(c *extensions.SandboxClaim) {
+				c.Spec.AdditionalPodMetadata.Labels = map[string]string{"sandbox.users.io/a": "mine"}
+			})}, settled(t, labelledBox, newPod(labelledBox))),
+			want{verdict: Stuck, sees: []string{"Another writer's value stands on"}, advice: []string{"remove the other writer's value"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,6 +226,9 @@ func TestSandboxes(t *testing.T) {
 	})
 	suspended := newSandbox("box", func(s *agents.Sandbox) { s.Spec.OperatingMode = agents.OperatingModeSuspended })
 	ended := newSandbox("box", func(s *agents.Sandbox) { s.Spec.ShutdownTime = ptr.To(metav1.NewTime(now.Add(-time.Hour))) })
+	withVolume := newSandbox("box", func(s *agents.Sandbox) {
+		s.Spec.VolumeClaimTemplates = []agents.PersistentVolumeClaimTemplate{{Metadata: agents.EmbeddedObjectMetadata{Name: "data"}}}
+	})
 	alone := newSandbox("box", func(s *agents.Sandbox) { s.Status.Conditions = nil })
 	dying := newSandbox("box", func(s *agents.Sandbox) {
 		s.DeletionTimestamp, s.Finalizers = ptr.To(metav1.NewTime(now.Add(-time.Minute))), []string{"example.com/backup", metav1.FinalizerDeleteDependents}
@@ -272,6 +291,12 @@ func TestSandboxes(t *testing.T) {
 		"expired": {
 			settled(t, ended),
 			want{verdict: Well, summary: []string{"SandboxExpired"}, sees: []string{"It expires at 2026-09-01T11:00:00Z"}, advice: []string{"shutdownTime"}},
+		},
+		"a volume that nobody makes": {
+			[]client.Object{withVolume, newPod(withVolume, unschedulable), edit(&corev1.PersistentVolumeClaim{ObjectMeta: object("data-box", time.Hour)}, func(c *corev1.PersistentVolumeClaim) {
+				c.OwnerReferences, c.Status.Phase = controlled(agents.GroupVersion.String(), agents.SandboxKind, "box", "box-uid"), corev1.ClaimPending
+			})},
+			want{verdict: Stuck, sees: []string{"PersistentVolumeClaim data-box is Pending", "PersistentVolumeClaim data-box: it has no volume yet"}, advice: []string{"kubectl describe pvc data-box -n team"}},
 		},
 		"new": {
 			[]client.Object{alone}, want{verdict: Underway, summary: []string{"has not been looked at yet"}, next: []string{"create the pod box"}},

@@ -180,7 +180,8 @@ func notReady(pod *corev1.Pod, now time.Time) []trouble {
 			return []trouble{{what: "container " + status.Name + " is running and not Ready: its probes have not succeeded",
 				advice: []string{fmt.Sprintf("kubectl logs %s -c %s -n %s shows what it does", pod.Name, status.Name, pod.Namespace)}}}
 		case status.State.Waiting != nil && now.Sub(pod.CreationTimestamp.Time) >= slow:
-			return []trouble{{what: fmt.Sprintf("container %s is not started yet (%s): its volumes, network or image are being prepared", status.Name, status.State.Waiting.Reason)}}
+			return []trouble{{what: fmt.Sprintf("container %s is not started yet (%s): its volumes, network or image are being prepared",
+				status.Name, status.State.Waiting.Reason)}}
 		}
 	}
 	for _, gate := range pod.Spec.ReadinessGates {

@@ -73,7 +73,8 @@ func (r *Report) judgePool(pool *extensions.SandboxWarmPool) {
 	switch progressing.Reason {
 	case extensions.ReasonCreateRefused:
 		r.worsen(Stuck)
-		r.advise("mend what the message says: raise a quota (kubectl get resourcequota -n %s), or correct what a webhook or the template is refused for; it is tried again by itself after pauses of up to 5 minutes", pool.Namespace)
+		r.advise("mend what the message says: raise a quota (kubectl get resourcequota -n %s), or correct what the template is refused for; "+
+			"it is tried again by itself after pauses of up to 5 minutes", pool.Namespace)
 	case extensions.ReasonPoolError:
 		r.worsen(Stuck)
 		r.advise("mend what the message says; it is tried again by itself")
@@ -109,7 +110,7 @@ func (x *explainer) members(ctx context.Context, r *Report, pool *extensions.San
 		}
 		for _, pod := range x.podsOf(member.UID) {
 			r.depends("pod", pod)
-			for _, t := range podTroubles(pod, nodeOf(ctx, x.reader, pod), x.options.Now) {
+			for _, t := range podTroubles(pod, x.nodeOf(ctx, pod), x.options.Now) {
 				known := byWords[t.what]
 				if known == nil {
 					known = &group{trouble: t}

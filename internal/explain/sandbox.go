@@ -36,7 +36,7 @@ func (x *explainer) sandbox(ctx context.Context, key types.NamespacedName) (*Rep
 	pods := x.podsOf(s.UID)
 	for _, pod := range pods {
 		r.depends("pod", pod)
-		r.suffer("pod "+pod.Name, podTroubles(pod, nodeOf(ctx, x.reader, pod), x.options.Now))
+		r.suffer("pod "+pod.Name, podTroubles(pod, x.nodeOf(ctx, pod), x.options.Now))
 	}
 	if len(pods) > 1 && s.DeletionTimestamp == nil {
 		r.advisePods(pods)

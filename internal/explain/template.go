@@ -37,13 +37,13 @@ func (x *explainer) template(ctx context.Context, key types.NamespacedName) (*Re
 	r.depends("template", t)
 	r.deletion(t, x.options.Now)
 	name := template.PolicyName(t.Name)
-	policy, there, err := x.found.policies.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
-	if err != nil {
+	if x.found.policies.err != nil {
 		r.Summary = "is there; whether its NetworkPolicy is cannot be read"
 		return r, nil
 	}
-	if !there {
-		policy = nil
+	policy, _, err := x.found.policies.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+	if err != nil {
+		return nil, err
 	}
 	switch state := template.StateOf(policy, t); {
 	case t.DeletionTimestamp != nil:

@@ -103,6 +103,7 @@ func (w *living) why(what string, code int, texts ...string) string {
 			}
 		}
 		if got == code && missing == "" {
+			w.t.Logf("berth why %s\n%s", what, text)
 			return text
 		}
 		select {
