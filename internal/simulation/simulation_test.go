@@ -29,7 +29,7 @@ var settings = simulation.Settings{Steps: 400}
 // from SEED_START on. -run TestSimulation/seed=N runs one of them.
 func TestSimulation(t *testing.T) {
 	seeds := keptSeeds(t)
-	start, count := number("SEED_START", 1), number("SEEDS", 300)
+	start, count := number("SEED_START", 1), number("SEEDS", 2000)
 	for seed := start; seed < start+count; seed++ {
 		seeds = append(seeds, uint64(seed))
 	}
@@ -143,6 +143,26 @@ func TestARunIsTheSameEveryTime(t *testing.T) {
 		if !slices.Equal(first.Trace(), taped.Trace()) {
 			t.Fatalf("seed %d: its tape is another run", seed)
 		}
+	}
+}
+
+// A shrunk run fails for the same reason in fewer steps, and its tape repeats it.
+func TestAFailureIsShrunk(t *testing.T) {
+	broken := settings
+	broken.Mutation = simulation.ForgetTerminating
+	var run *simulation.Run
+	var failure *simulation.Failure
+	for seed := uint64(1); failure == nil; seed++ {
+		run = simulation.New(simulation.Seeded(seed), broken)
+		failure = run.Do()
+	}
+	tape, smallest := simulation.Shrink(run.Made(), failure, broken, 100)
+	if smallest.Rule != failure.Rule || len(tape) >= len(run.Made()) {
+		t.Errorf("%d choices and %d lines became %d and %d, and %q became %q", len(run.Made()), len(failure.Trace), len(tape), len(smallest.Trace), failure.Rule, smallest.Rule)
+	}
+	again := simulation.New(simulation.Taped(tape), broken).Do()
+	if again == nil || !slices.Equal(again.Trace, smallest.Trace) {
+		t.Error("the tape of the shrunk run is another run")
 	}
 }
 
