@@ -96,6 +96,24 @@ func TestDecide(t *testing.T) {
 				with(pods("x", corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}})),
 			"delete 1 members (x): they will never be Ready",
 		},
+		"a member that got its node late has its whole grace from then": {
+			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).
+				with(pods("x", came(corev1.PodScheduled, time.Minute))).settled(),
+			"rest until 2026-09-01T12:04:00Z",
+		},
+		"a member whose container was late to start has its whole grace from then": {
+			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).
+				with(pods("x", started(0, 2*time.Minute))).settled(),
+			"rest until 2026-09-01T12:03:00Z",
+		},
+		"a member whose container is started again and again is replaced": {
+			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).with(pods("x", started(7, time.Second))),
+			"delete 1 members (x): they will never be Ready",
+		},
+		"a member that got its node long ago is replaced": {
+			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).with(pods("x", came(corev1.PodScheduled, 5*time.Minute))),
+			"delete 1 members (x): they will never be Ready",
+		},
 		"a member that no node takes is held, and looked at again": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).
 				with(pods("x", unschedulable())).settled(),

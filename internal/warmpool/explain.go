@@ -4,9 +4,11 @@ package warmpool
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 )
@@ -44,6 +46,11 @@ func explainPod(pod *corev1.Pod) string {
 			return because("its pod has no node ("+c.Reason+")", c.Message)
 		}
 	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return "its pod is ready, and its Sandbox does not say so"
+		}
+	}
 	if pod.Status.Phase != corev1.PodPending {
 		return ""
 	}
@@ -61,6 +68,35 @@ func explainPod(pod *corev1.Pod) string {
 		return "node " + pod.Spec.NodeName + " has not started its pod yet"
 	}
 	return ""
+}
+
+// milestones are the conditions of a pod that say how far it has come. Each becomes True
+// once.
+var milestones = []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReadyToStartContainers, corev1.PodInitialized}
+
+// progressed is when the pods of a member last came a step further. A member that was
+// held for long has its grace from then on: it only now begins to become Ready. A
+// container that is started again is no step further.
+func progressed(pods []*corev1.Pod) time.Time {
+	var last time.Time
+	at := func(t metav1.Time) {
+		if t.After(last) {
+			last = t.Time
+		}
+	}
+	for _, pod := range pods {
+		for _, c := range pod.Status.Conditions {
+			if c.Status == corev1.ConditionTrue && slices.Contains(milestones, c.Type) {
+				at(c.LastTransitionTime)
+			}
+		}
+		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if status.RestartCount == 0 && status.State.Running != nil {
+				at(status.State.Running.StartedAt)
+			}
+		}
+	}
+	return last
 }
 
 // comingUp are the kubelet's reasons for a container that waits for something other

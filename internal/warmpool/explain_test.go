@@ -36,6 +36,7 @@ func TestExplain(t *testing.T) {
 		"an init container at work":                        {notReady, []corev1.Pod{initialising}, "init container init is running"},
 		"a kubelet that is busy":                           {notReady, []corev1.Pod{{Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodPending}}}, "node n1"},
 		"a crash loop is no reason":                        {notReady, []corev1.Pod{waiting("CrashLoopBackOff")}, ""},
+		"ready and not said so":                            {notReady, []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}}, "its pod is ready"},
 		"running and not Ready":                            {notReady, []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}, ""},
 		"a pod on its way out":                             {notReady, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.NewTime(now))}}}, "terminating"},
 		"a pod that is refused":                            {notReadyFor(agents.ReasonReconcilerError), nil, "said ReconcilerError"},

@@ -116,6 +116,22 @@ func pods(of string, list ...corev1.Pod) func(*scene) {
 	}
 }
 
+// came is a pod that runs and has had a condition for so long.
+func came(to corev1.PodConditionType, ago time.Duration) corev1.Pod {
+	return corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+		{Type: to, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-ago))},
+	}}}
+}
+
+// started is a pod whose container has run for so long, after so many restarts.
+func started(restarts int32, ago time.Duration) corev1.Pod {
+	pod := came(corev1.PodScheduled, time.Hour)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", RestartCount: restarts, State: corev1.ContainerState{
+		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-ago))},
+	}}}
+	return pod
+}
+
 func unschedulable() corev1.Pod {
 	return corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"},

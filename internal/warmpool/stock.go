@@ -64,19 +64,29 @@ func (s *stock) sort(seen observed, member *agents.Sandbox, now time.Time) {
 		s.lost = append(s.lost, member)
 		return
 	case !ready && now.Before(graceEnd(member, seen.Options)):
-		if end := graceEnd(member, seen.Options); s.graceEnd.IsZero() || end.Before(s.graceEnd) {
-			s.graceEnd = end
-		}
+		s.inGrace(graceEnd(member, seen.Options))
 	case !ready:
-		why := explain(member, seen.Pods[member.UID])
-		if why == "" {
+		pods := seen.Pods[member.UID]
+		why, end := explain(member, pods), progressed(pods).Add(seen.Options.ReadinessGracePeriod)
+		switch {
+		case why != "":
+			s.held = append(s.held, held{member.Name, why})
+		case now.Before(end):
+			s.inGrace(end)
+		default:
 			s.lost = append(s.lost, member)
 			return
 		}
-		s.held = append(s.held, held{member.Name, why})
 	}
 	if seen.Blueprint != nil && !fresh && seen.Pool.UpdateStrategyType() != extensions.WarmPoolOnReplenish {
 		s.stale = append(s.stale, member)
+	}
+}
+
+// inGrace takes down that a member's grace ends then.
+func (s *stock) inGrace(end time.Time) {
+	if s.graceEnd.IsZero() || end.Before(s.graceEnd) {
+		s.graceEnd = end
 	}
 }
 
