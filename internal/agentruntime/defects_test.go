@@ -379,6 +379,45 @@ func TestACrashOnTheWayToANewTargetLeavesNothingOnTheOldOne(t *testing.T) {
 	}
 }
 
+func TestACrashAfterTheFirstStampsIsRememberedWhenTheTargetChanges(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		w := newWorld(t)
+		w.box("box", suspend)
+		w.box("next")
+		w.runtime("box")
+		w.crashAt = n
+		if err := w.pass("box"); err != nil {
+			t.Fatal(err)
+		}
+		w.runtimes.edit("box", func(a *api.AgentRuntime) { a.Spec.TargetRef.Name = "next" })
+		w.settle()
+		w.expectReady("box", api.ReasonConfigured)
+		if old := w.boxes.get("box"); len(old.Labels)+len(old.Annotations)+len(old.Spec.PodTemplate.Metadata.Annotations) > 0 {
+			t.Errorf("after a crash at write %d the old target has %v, %v", n, old.Labels, old.Annotations)
+		}
+	}
+}
+
+func TestAWorkloadThatIsHalfLeftIsTakenOverByAnother(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		running(w, "box")
+		w.settle()
+		w.asleep = true // the pod is waited for
+		w.runtimes.expire("box")
+		w.settle()
+		if w.runtimes.get("box") == nil {
+			t.Fatal("it did not wait")
+		}
+		w.runtime("heir", func(a *api.AgentRuntime) { a.Spec.TargetRef.Name = "box" })
+		w.asleep = false
+		w.settle()
+		w.expectReady("heir", api.ReasonConfigured)
+		if w.runtimes.get("box") != nil {
+			t.Error("the one that leaves is still there")
+		}
+	})
+}
+
 func TestOfTwoAgentRuntimesTheOlderHasTheWorkload(t *testing.T) {
 	w := newWorld(t)
 	w.box("box")
@@ -395,8 +434,12 @@ func TestOfTwoAgentRuntimesTheOlderHasTheWorkload(t *testing.T) {
 		t.Errorf("it says %+v", c)
 	}
 	created := w.created["box"]
+	w.writes = nil
 	w.runtimes.expire("older")
 	w.settle()
+	if countOf(w.writes, "patch sandboxes") > 0 {
+		t.Errorf("what the younger wants was taken off first: %v", w.writes)
+	}
 	w.expectReady("younger", api.ReasonConfigured)
 	w.expectCreated("box", created+1)
 	if got := w.boxes.get("box").Labels[api.LabelType]; got != "tool" || w.runtimes.get("older") != nil {
@@ -414,7 +457,7 @@ func TestAYoungerAgentRuntimeThatGoesLeavesTheWorkloadAlone(t *testing.T) {
 	w.writes = nil
 	w.runtimes.expire("younger")
 	w.settle()
-	if countOf(w.writes, "apply") != 0 || w.runtimes.get("younger") != nil {
+	if countOf(w.writes, "apply")+countOf(w.writes, "patch sandboxes") != 0 || w.runtimes.get("younger") != nil {
 		t.Errorf("writes: %v", w.writes)
 	}
 	w.expectReady("older", api.ReasonConfigured)

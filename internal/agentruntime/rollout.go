@@ -48,6 +48,8 @@ func judgeRollout(seen observed, now time.Time) verdict {
 		return verdict{act: readConfig{}}
 	case seen.pass.refusal != nil:
 		return refusedBy(seen.pass.refusal) // others need not wait for it
+	case unstamped && w.HalfReleased() && !(disturbs && a.Paused()):
+		return verdict{act: release{workload: w}}
 	case disturbs && a.Paused():
 		v.say(api.ReasonRolloutPaused, fmt.Sprintf("pods have to be replaced, and are not while the annotation %s is %q", api.AnnotationPaused, api.PausedTrue))
 		v.started = nil

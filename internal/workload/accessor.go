@@ -20,6 +20,9 @@ import (
 	"github.com/berthdev/berth/internal/kinds"
 )
 
+// errNoSuchKind is a mistake in this package.
+var errNoSuchKind = errors.New("no such kind of workload")
+
 // PodLister lists pods as the server has them now, not as a cache does.
 type PodLister interface {
 	ListPods(ctx context.Context, namespace, labelSelector string) ([]*corev1.Pod, error)
@@ -117,12 +120,27 @@ func (a *Accessor) Stamp(ctx context.Context, w *Workload, want Stamps, record *
 }
 
 // Release takes off what this controller put on the workload, all but the record, if
-// one is given. It makes no request if there is nothing on it.
+// one is given. It makes no request if there is nothing on it. What others have changed
+// since stays.
 func (a *Accessor) Release(ctx context.Context, w *Workload, keep *Record) error {
 	if keep == nil && !w.Bears() {
 		return nil
 	}
-	return a.apply(ctx, w, Stamps{}, keep)
+	removal, err := w.removal(keep)
+	if err != nil {
+		return err
+	}
+	switch obj := w.object.(type) {
+	case *appsv1.Deployment:
+		_, err = a.views.Deployments.Patch(ctx, obj, removal)
+	case *appsv1.StatefulSet:
+		_, err = a.views.StatefulSets.Patch(ctx, obj, removal)
+	case *agents.Sandbox:
+		_, err = a.views.Sandboxes.Patch(ctx, obj, removal)
+	default:
+		err = errNoSuchKind
+	}
+	return err
 }
 
 // Mark writes down, with the record, that the Sandbox's controller has seen the stamps
@@ -149,6 +167,9 @@ func (a *Accessor) Mark(ctx context.Context, w *Workload) error {
 		}
 	}
 	slices.Sort(next.Pods)
+	if next.released() {
+		return a.Release(ctx, w, &next)
+	}
 	return a.apply(ctx, w, next.Stamps, &next)
 }
 
@@ -179,7 +200,7 @@ func (a *Accessor) apply(ctx context.Context, w *Workload, want Stamps, record *
 	case *agents.Sandbox:
 		_, err = a.views.Sandboxes.Apply(ctx, obj, api.FieldManager, configuration)
 	default:
-		err = errors.New("no such kind of workload")
+		err = errNoSuchKind
 	}
 	if causes := consistent.FieldConflicts(err); len(causes) > 0 {
 		return conflictError(w.Target, causes)

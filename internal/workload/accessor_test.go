@@ -32,6 +32,7 @@ type boxes struct {
 	box     *agents.Sandbox
 	err     error
 	applied []consistent.Patch
+	patched []consistent.Patch
 	manager string
 }
 
@@ -42,6 +43,11 @@ func (b *boxes) Get(context.Context, types.NamespacedName) (*agents.Sandbox, boo
 func (b *boxes) Apply(_ context.Context, base *agents.Sandbox, manager string, configuration consistent.Patch) (*agents.Sandbox, error) {
 	b.manager = manager
 	b.applied = append(b.applied, configuration)
+	return base, b.err
+}
+
+func (b *boxes) Patch(_ context.Context, base *agents.Sandbox, p consistent.Patch) (*agents.Sandbox, error) {
+	b.patched = append(b.patched, p)
 	return base, b.err
 }
 
@@ -99,19 +105,35 @@ func TestWhatTheWorkloadHasIsNotAppliedAgain(t *testing.T) {
 	}
 }
 
-func TestAReleaseAppliesNothing(t *testing.T) {
-	a, b, _ := newAccessor(newBox(stamped(want)), nil)
-	w, _ := a.Get(t.Context(), boxTarget)
-	if err := a.Release(t.Context(), w, nil); err != nil || len(b.applied) != 1 {
-		t.Fatalf("it was applied %d times, %v", len(b.applied), err)
-	}
-	if text, _ := json.Marshal(b.applied[0]); string(text) != `{"metadata":{}}` {
-		t.Errorf("what was applied is %s", text)
-	}
-	a, b, _ = newAccessor(newBox(), nil)
-	w, _ = a.Get(t.Context(), boxTarget)
-	if err := a.Release(t.Context(), w, nil); err != nil || len(b.applied) != 0 {
-		t.Errorf("of what has nothing something was taken off, %v", err)
+func TestAReleaseTakesOffExactlyWhatWasPutOn(t *testing.T) {
+	const rest = `{"metadata":{"annotations":{"agent.rossoctl.dev/rollout":null},"labels":{"app.kubernetes.io/managed-by":null`
+	for name, test := range map[string]struct {
+		box  *agents.Sandbox
+		want string
+	}{
+		"all of it": {
+			newBox(stamped(want), recorded(Record{Runtime: runtimeUID, Stamps: want})),
+			rest + `,"rossoctl.io/type":null}},"spec":{"podTemplate":{"metadata":{"annotations":{"rossoctl.io/config-hash":null,"rossoctl.io/mtls-mode":null},"labels":{"rossoctl.io/type":null}}}}}`},
+		"not what somebody changed since": {
+			newBox(stamped(Stamps{Type: "tool", ConfigHash: "theirs", MTLSMode: "strict"}), recorded(Record{Runtime: runtimeUID, Stamps: want})),
+			rest + `}}}`},
+		"nothing of what has nothing": {newBox(), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b, _ := newAccessor(test.box, nil)
+			w, _ := a.Get(t.Context(), boxTarget)
+			if err := a.Release(t.Context(), w, nil); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if len(b.patched) > 0 {
+				text, _ := json.Marshal(b.patched[0])
+				got = string(text)
+			}
+			if got != test.want {
+				t.Errorf("the patch is %s, want %s", got, test.want)
+			}
+		})
 	}
 }
 

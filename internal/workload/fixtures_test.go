@@ -54,12 +54,10 @@ func stamped(with Stamps) func(*agents.Sandbox) {
 
 func recorded(r Record) func(*agents.Sandbox) {
 	return func(s *agents.Sandbox) {
-		w := Workload{Target: boxTarget}
-		patch, err := w.configuration(Stamps{}, &r)
+		text, err := r.text()
 		if err != nil {
 			panic(err)
 		}
-		text := patch["metadata"].(map[string]any)["annotations"].(map[string]any)[api.AnnotationRollout].(string)
 		s.Annotations = map[string]string{api.AnnotationRollout: text}
 	}
 }

@@ -54,32 +54,78 @@ func recordOf(annotations map[string]string) *Record {
 	return r
 }
 
-// configuration is what the field manager wants of the workload: the stamps, those that
-// are set, and the record.
-func (w *Workload) configuration(want Stamps, record *Record) (consistent.Patch, error) {
-	metadata := map[string]any{}
-	if record != nil {
-		text, err := json.Marshal(record)
+func (r *Record) text() (string, error) {
+	text, err := json.Marshal(r)
+	return string(text), err
+}
+
+// released reports whether the record is of a workload that the stamps were taken off.
+func (r *Record) released() bool { return r != nil && r.Stamps == Stamps{} }
+
+// removal is the merge patch that takes off what this controller put on the workload and
+// nobody has changed since, all but the record if there is one to keep.
+//
+// It is no apply of less, though that leaves more to the server: where nothing else is
+// in the template's metadata, the server makes null of it, which definitions of
+// Sandboxes do not allow; and stamps that a workload was created with would stay.
+func (w *Workload) removal(keep *Record) (consistent.Patch, error) {
+	was := w.Has
+	if w.Record != nil {
+		was = w.Record.Stamps
+	}
+	labels, annotations := map[string]any{}, map[string]any{}
+	templateLabels, templateAnnotations := map[string]any{}, map[string]any{}
+	remove := func(from map[string]any, key, has, was string) {
+		if has != "" && has == was {
+			from[key] = nil
+		}
+	}
+	remove(labels, api.LabelType, w.labelType, was.Type)
+	remove(labels, api.LabelManagedBy, w.managedBy, api.ManagedBy)
+	remove(templateLabels, api.LabelType, w.Has.Type, was.Type)
+	remove(templateAnnotations, api.AnnotationConfigHash, w.Has.ConfigHash, was.ConfigHash)
+	remove(templateAnnotations, api.AnnotationMTLSMode, w.Has.MTLSMode, was.MTLSMode)
+	annotations[api.AnnotationRollout] = nil
+	if keep != nil {
+		text, err := keep.text()
 		if err != nil {
 			return nil, err
 		}
-		metadata["annotations"] = map[string]any{api.AnnotationRollout: string(text)}
+		annotations[api.AnnotationRollout] = text
 	}
-	if want == (Stamps{}) {
-		return consistent.Patch{"metadata": metadata}, nil
+	p := consistent.Patch{"metadata": map[string]any{"labels": labels, "annotations": annotations}}
+	if len(templateLabels)+len(templateAnnotations) > 0 {
+		p["spec"] = map[string]any{w.template(): map[string]any{"metadata": map[string]any{"labels": templateLabels, "annotations": templateAnnotations}}}
+	}
+	return p, nil
+}
+
+// template is where the pod template is in the spec.
+func (w *Workload) template() string {
+	if w.Kind == Sandbox {
+		return "podTemplate"
+	}
+	return "template"
+}
+
+// configuration is what the field manager wants of the workload: the stamps and the record.
+func (w *Workload) configuration(want Stamps, record *Record) (consistent.Patch, error) {
+	metadata := map[string]any{}
+	if record != nil {
+		text, err := record.text()
+		if err != nil {
+			return nil, err
+		}
+		metadata["annotations"] = map[string]any{api.AnnotationRollout: text}
 	}
 	labels := map[string]any{api.LabelType: want.Type}
 	if !w.managedByOthers() {
 		labels[api.LabelManagedBy] = api.ManagedBy
 	}
 	metadata["labels"] = labels
-	template := "template"
-	if w.Kind == Sandbox {
-		template = "podTemplate"
-	}
 	return consistent.Patch{
 		"metadata": metadata,
-		"spec": map[string]any{template: map[string]any{"metadata": map[string]any{
+		"spec": map[string]any{w.template(): map[string]any{"metadata": map[string]any{
 			"labels":      map[string]any{api.LabelType: want.Type},
 			"annotations": map[string]any{api.AnnotationConfigHash: want.ConfigHash, api.AnnotationMTLSMode: want.MTLSMode},
 		}}},

@@ -92,6 +92,11 @@ func (w *Workload) Recorded(runtime types.UID, want Stamps) bool {
 	return w.Record != nil && w.Record.Runtime == runtime && w.Record.Stamps == want
 }
 
+// HalfReleased reports whether the workload is one that an AgentRuntime was about to
+// leave. What it wrote to remember that is not this field manager's: it has to come off
+// before anything is applied.
+func (w *Workload) HalfReleased() bool { return w.Record.released() }
+
 // Wiped reports whether somebody removed or changed the stamps that the AgentRuntime had
 // written, though these are what it still wants.
 func (w *Workload) Wiped(runtime types.UID, want Stamps) bool {

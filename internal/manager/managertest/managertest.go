@@ -45,6 +45,9 @@ const user = "system:serviceaccount:" + deploy.Namespace + ":" + deploy.Controll
 type Options struct {
 	// Controllers are run with all kinds, those of the extensions included.
 	Controllers []manager.Controller
+	// AgentRuntimes and SandboxesElsewhere are those of manager.Options. Without the
+	// Sandboxes there are no extensions.
+	AgentRuntimes, SandboxesElsewhere bool
 	// UserAgent is what the manager's requests begin with; empty is the test's name.
 	// The requests a controller makes are told apart by Manager.UserAgent.
 	UserAgent string
@@ -129,7 +132,8 @@ func (m *Manager) start(t testing.TB) {
 	i := &instance{line: newLine(), ended: make(chan struct{})}
 	config.Wrap(i.line.wrap)
 	made, err := manager.New(config, manager.Options{
-		Controllers: m.options.Controllers, Extensions: true,
+		Controllers: m.options.Controllers, Extensions: !m.options.SandboxesElsewhere,
+		AgentRuntimes: m.options.AgentRuntimes, SandboxesElsewhere: m.options.SandboxesElsewhere,
 		LeaderElection: m.options.LeaderElection, LeaseNamespace: deploy.Namespace,
 		Registry: prometheus.NewRegistry(), Logger: logger(t),
 	})
