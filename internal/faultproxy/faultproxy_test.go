@@ -104,15 +104,16 @@ type stream struct {
 
 func (s *setup) watch(path string) *stream {
 	s.Helper()
-	response, err := s.send(s.Context(), http.MethodGet, path+"?watch=true&resourceVersion=7")
-	must(s.T, err)
-	if response.StatusCode != http.StatusOK {
-		s.Fatalf("a watch was answered %s", response.Status)
-	}
-	w := &stream{T: s.T, lines: make(chan string)}
+	w, opened := &stream{T: s.T, lines: make(chan string)}, make(chan string, 1)
 	go func() {
-		defer response.Body.Close()
 		defer close(w.lines)
+		response, err := s.send(s.Context(), http.MethodGet, path+"?watch=true&resourceVersion=7")
+		if err != nil {
+			opened <- err.Error()
+			return
+		}
+		defer response.Body.Close()
+		opened <- response.Status
 		for scanner := bufio.NewScanner(response.Body); scanner.Scan(); {
 			select {
 			case w.lines <- scanner.Text():
@@ -121,6 +122,9 @@ func (s *setup) watch(path string) *stream {
 			}
 		}
 	}()
+	if answer := <-opened; answer != "200 OK" {
+		s.Fatalf("a watch was answered %s", answer)
+	}
 	return w
 }
 

@@ -49,21 +49,20 @@ func TestClaimsAreBoundOnceHoweverOftenTheControllersAreKilled(t *testing.T) {
 	pool := s.pool("python", replicas)
 	seen := s.watch()
 	running := s.start("--leader-elect=false")
-	seen.until(func() string { return seen.unsettled(0, pool.UID, replicas) })
+	s.settled(seen, 0)
 
 	// A claim takes three steps at least: a Sandbox is made for it or adopted, it is
 	// bound, and a pod is made for it or for the successor.
-	begin := seen.count()
+	begin := seen.Steps()
 	made := s.burst(pool.Name, claims)
 	for _, moment := range moments(t, kills, 3*claims-replicas) {
-		seen.reach(begin + moment)
-		running.kill()
-		t.Logf("killed at step %d, with %d of the claims bound", seen.count()-begin, seen.countBound())
+		s.reach(seen, begin+moment)
+		running.Kill()
+		t.Logf("killed at step %d, with %d of the claims bound", seen.Steps()-begin, seen.Bound())
 		running = s.start("--leader-elect=false")
 	}
 	made()
-	seen.until(func() string { return seen.unsettled(claims, pool.UID, replicas) })
-	seen.report()
+	s.settled(seen, claims)
 }
 
 func TestAStandbyTakesOverFromALeaderThatIsKilled(t *testing.T) {
@@ -73,38 +72,23 @@ func TestAStandbyTakesOverFromALeaderThatIsKilled(t *testing.T) {
 	seen := s.watch()
 	flags := []string{"--leader-elect", "--leader-election-namespace=" + deploy.Namespace}
 	leading := s.start(flags...)
-	seen.until(func() string { return seen.unsettled(0, pool.UID, replicas) })
+	s.settled(seen, 0)
 
 	first := s.leader()
-	begin := seen.count()
+	begin := seen.Steps()
 	made := s.burst(pool.Name, claims)
 	for _, moment := range moments(t, kills, 2*claims) {
 		standby := s.start(flags...)
-		seen.reach(begin + moment)
-		leading.kill()
-		t.Logf("killed at step %d, with %d of the claims bound", seen.count()-begin, seen.countBound())
+		s.reach(seen, begin+moment)
+		leading.Kill()
+		t.Logf("killed at step %d, with %d of the claims bound", seen.Steps()-begin, seen.Bound())
 		leading = standby
 	}
 	made()
-	seen.until(func() string { return seen.unsettled(claims, pool.UID, replicas) })
-	seen.report()
+	s.settled(seen, claims)
 	if last := s.leader(); last == first {
 		t.Errorf("the first leader %s still leads", first)
 	}
-}
-
-// count is the number of steps taken so far.
-func (h *history) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.steps
-}
-
-// countBound is the number of claims that were bound so far.
-func (h *history) countBound() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.boundTo)
 }
 
 // leader waits until somebody leads, and returns who.

@@ -5,11 +5,9 @@
 package crash_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -25,10 +23,12 @@ import (
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/deploy"
+	"github.com/berthdev/berth/internal/history"
 	"github.com/berthdev/berth/internal/localcluster"
 	"github.com/berthdev/berth/internal/localcluster/clustertest"
 	"github.com/berthdev/berth/internal/manager"
 	"github.com/berthdev/berth/internal/manager/managertest"
+	"github.com/berthdev/berth/internal/replica"
 )
 
 // limit is for a burst of claims to be served on a slow machine.
@@ -49,10 +49,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "berth-controller")
-	build := exec.Command("go", "build", "-o", program, "github.com/berthdev/berth/cmd/berth-controller")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, out)
+	if program, err = replica.Build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return clustertest.Main(m, &cluster, clustertest.WithScheduler())
@@ -112,83 +110,55 @@ func impersonate(user *clientcmdapi.AuthInfo) {
 	user.ImpersonateGroups = []string{"system:serviceaccounts", "system:authenticated"}
 }
 
-// replica runs the controllers' program as a Deployment does: when it ends because it
-// lost the lead, which on a busy machine happens, it is started again.
-type replica struct {
-	stage *stage
-	flags []string
-	log   bytes.Buffer // written while a process runs
-	ended chan struct{}
-
-	mu      sync.Mutex
-	command *exec.Cmd
-	killed  bool
-}
-
 // start starts a replica, which is killed at the end of the test at the latest.
-func (s *stage) start(flags ...string) *replica {
+func (s *stage) start(flags ...string) *replica.Replica {
 	s.Helper()
-	r := &replica{stage: s, ended: make(chan struct{}), flags: append([]string{
-		"--extensions", "--kubeconfig=" + s.kubeconfig,
-		"--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0",
-	}, flags...)}
-	s.must(r.run())
-	go r.supervise()
-	s.Cleanup(r.kill)
+	r, err := replica.Start(replica.Options{Program: program, Kubeconfig: s.kubeconfig, Flags: flags})
+	s.must(err)
+	s.Cleanup(func() {
+		r.Kill()
+		if err := r.Err(); err != nil {
+			s.Error(err)
+		} else if s.Failed() {
+			s.Logf("the controllers' log:\n%s", r.Log())
+		}
+	})
 	return r
 }
 
-func (r *replica) run() error {
-	r.command = exec.Command(program, r.flags...)
-	r.command.Stdout, r.command.Stderr = &r.log, &r.log
-	r.command.SysProcAttr = endWithTest()
-	return r.command.Start()
+// watch begins the history, before the controllers begin.
+func (s *stage) watch() *history.History {
+	s.Helper()
+	h, err := history.Begin(s.Context(), cluster.EtcdURL(), s.namespace)
+	s.must(err)
+	s.Cleanup(h.Close)
+	return h
 }
 
-func (r *replica) supervise() {
-	defer close(r.ended)
-	for again := true; again; {
-		_ = r.command.Wait()
-		again = r.again()
-	}
+// settled waits until so many claims have their Sandboxes and everything is in order.
+func (s *stage) settled(seen *history.History, claims int) {
+	s.Helper()
+	s.until(func(ctx context.Context) error {
+		return seen.Until(ctx, func(now *history.State) string {
+			if len(now.Pools) == 0 {
+				return "the pool was not seen yet"
+			}
+			return now.UnsettledWith(claims)
+		})
+	})
 }
 
-// again starts the program again if it lost the lead.
-func (r *replica) again() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.killed:
-		return false
-	case !bytes.HasSuffix(r.log.Bytes(), []byte("leader election lost\n")):
-		r.stage.Errorf("the controllers ended by themselves:\n%s", tail(r.log.Bytes()))
-		return false
-	}
-	if err := r.run(); err != nil {
-		r.stage.Error(err)
-		return false
-	}
-	return true
+// reach waits until so many steps were taken.
+func (s *stage) reach(seen *history.History, steps int) {
+	s.Helper()
+	s.until(func(ctx context.Context) error { return seen.Reach(ctx, steps) })
 }
 
-// kill ends the replica as if its machine had lost power.
-func (r *replica) kill() {
-	r.stage.Helper()
-	r.mu.Lock()
-	first := !r.killed
-	r.killed = true
-	_ = r.command.Process.Kill() // an error says that it ended
-	r.mu.Unlock()
-	<-r.ended
-	if first && r.stage.Failed() {
-		r.stage.Logf("the controllers' log:\n%s", tail(r.log.Bytes()))
-	}
-}
-
-// tail is the end of a log.
-func tail(log []byte) []byte {
-	const most = 8000
-	return log[max(0, len(log)-most):]
+func (s *stage) until(wait func(context.Context) error) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), limit)
+	defer cancel()
+	s.must(wait(ctx))
 }
 
 // pool makes a template and a full pool of it.

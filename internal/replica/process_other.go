@@ -2,8 +2,8 @@
 
 //go:build !linux
 
-package crash_test
+package replica
 
 import "syscall"
 
-func endWithTest() *syscall.SysProcAttr { return nil }
+func endWithStarter() *syscall.SysProcAttr { return nil }
