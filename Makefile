@@ -83,6 +83,19 @@ sim: ## Run the controllers through SEEDS=20000 adversarial schedules, from SEED
 sim-mutations: ## Show that the simulator notices known bugs, each within MUTATION_SEEDS=20000 schedules
 	MUTATION_SEEDS=$(or $(MUTATION_SEEDS),20000) go test -count=1 -timeout 24h -v -run '^TestMutations$$' ./internal/simulation
 
+.PHONY: chaos
+chaos: ## Break everything around the running controllers in ROUNDS=10 schedules of SEED=1, and check from outside
+	@go run ./hack/cluster build
+	CHAOS_ROUNDS=$(or $(ROUNDS),10) CHAOS_SEED=$(or $(SEED),1) go test -count=1 -timeout 24h -v -run '^TestChaos$$' ./test/chaos
+
+.PHONY: scenario
+scenario: ## Replay on real pods the incident that NAME=... names, or list all there are
+	@list() { go -C test/scenarios test -run '^$$' -args -scenarios | grep NAME=; }; \
+	if [[ -z "$(NAME)" ]]; then list; exit; fi; \
+	list | grep -q 'NAME=$(NAME) ' || { echo 'There is no scenario "$(NAME)"; "make scenario" lists them.' >&2; exit 1; }; \
+	go run ./hack/cluster build; \
+	go test -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestScenario$$/^$(NAME)$$' ./test/scenarios | sed -u '/^=== RUN/d'
+
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./internal/...
