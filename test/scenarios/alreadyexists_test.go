@@ -3,7 +3,6 @@
 package scenarios
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -45,7 +44,7 @@ func alreadyExists(t *testing.T, stage *stage) {
 	s.tell("What the controller asked the server about Sandboxes:")
 	for _, r := range requests {
 		if r.Resource == "sandboxes" && r.Namespace == article && (r.Verb == "create" || r.Verb == "get") {
-			s.show(fmt.Sprintf("%s, answered with %d", r, r.Code))
+			s.show(r.String())
 			if r.Verb == "create" && r.Code == http.StatusConflict {
 				refused++
 			}
@@ -60,7 +59,7 @@ func alreadyExists(t *testing.T, stage *stage) {
 	s.run("kubectl get sandboxclaim,sandbox,pod -n agent-sandboxes")
 	s.verdict(len(s.now().sandboxes) == 1 && len(s.now().pods) == 1, "there is one Sandbox with one pod")
 
-	s.tell("A Sandbox of the wanted name that is somebody else's is another matter: it is not taken, and the claim says whose it is.")
+	s.tell("A Sandbox of the wanted name that is somebody else's is another matter: it is left alone, and the claim says so.")
 	s.sandbox("taken", nil)
 	second := &extensions.SandboxClaim{ObjectMeta: metav1.ObjectMeta{Namespace: article, Name: "taken"}, Spec: claim.Spec}
 	s.must(s.client.Create(s.ctx, second))
@@ -70,9 +69,10 @@ func alreadyExists(t *testing.T, stage *stage) {
 	})
 	s.run("kubectl get sandboxclaim taken -n agent-sandboxes \\\n  -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].message}'")
 	s.verdict(owner(s.now().sandboxes["taken"]) == "", "the other Sandbox was left alone")
-	s.run("kubectl delete sandbox taken -n agent-sandboxes")
+	s.run("kubectl delete sandbox taken -n agent-sandboxes --cascade=foreground")
 	s.until("the claim is Ready", func() bool { return s.now().ready("taken") })
 	s.verdict(owner(s.now().sandboxes["taken"]) == string(s.now().claims["taken"].UID), "when the name is free, the claim gets its Sandbox at once")
+	s.quietly()
 }
 
 func reasonOf(conditions []metav1.Condition, kind string) string {

@@ -65,7 +65,7 @@ func templateChange(t *testing.T, stage *stage) {
 	s.until("the Sandbox says that its pod is up to date", func() bool {
 		return s.now().reason(name, agents.ConditionPodOutdated) == agents.ReasonUpToDate
 	})
-	s.verdict(s.run("kubectl exec "+name+" -n team1 -- printenv MODEL") == "large", "the new pod has the new template")
+	s.verdict(s.run("kubectl exec "+name+" -n team1 -- sh -c 'echo $MODEL'") == "large", "the new pod has the new template")
 
 	s.tell("Or the Sandbox is told to roll as a Deployment does, for changes of annotations too.")
 	s.run("kubectl patch sandbox " + name + " -n team1 \\\n  --type merge -p '{\"spec\":{\"updateStrategy\":{\"type\":\"Recreate\"}}}'")

@@ -31,7 +31,7 @@ func rollover(t *testing.T, stage *stage) {
 	s.tell("The watches catch up.")
 	s.proxy.ReleaseWatches()
 	s.until("the claim is Ready", func() bool { return s.now().ready(articleClaim) })
-	version := s.run("kubectl exec -n agent-sandboxes \\\n  $(kubectl get sandboxclaim " + articleClaim + " -n agent-sandboxes -o jsonpath='{.status.sandbox.name}') -- printenv VERSION")
+	version := s.run("kubectl exec -n agent-sandboxes \\\n  $(kubectl get sandboxclaim " + articleClaim + " -n agent-sandboxes -o jsonpath='{.status.sandbox.name}') -- sh -c 'echo $VERSION'")
 	s.verdict(version == "2", "the claim's pod is of the new template: that was read from the server after the claim was seen")
 
 	s.tell("The pool replaces its old members, and the next claim is served warm.")
@@ -43,7 +43,7 @@ func rollover(t *testing.T, stage *stage) {
 	s.run("sed s/8921/8922/ examples/warm-pool-article/claim.yaml | kubectl apply -f -")
 	s.until("the second claim is Ready", func() bool { return s.now().ready("claim-user-exec-8922") })
 	warm := s.now().claims["claim-user-exec-8922"].Status.Sandbox.Name
-	version = s.run("kubectl exec -n agent-sandboxes " + warm + " -- printenv VERSION")
+	version = s.run("kubectl exec -n agent-sandboxes " + warm + " -- sh -c 'echo $VERSION'")
 	s.verdict(before[warm] && version == "2", "it got a member that had waited in the pool, of the new template")
 	s.quietly()
 }

@@ -72,6 +72,7 @@ func slowNodes(t *testing.T, stage *stage) {
 // poolOf makes a template and a pool of two.
 func (s *story) poolOf(name string, spec corev1.PodSpec) {
 	s.Helper()
+	s.makeNamespace()
 	template := &extensions.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	template.Spec.PodTemplate = agents.PodTemplate{Spec: spec}
 	s.must(s.client.Create(s.ctx, template))

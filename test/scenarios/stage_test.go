@@ -7,6 +7,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -158,13 +159,14 @@ func (l *logged) length() int {
 	return l.text.Len()
 }
 
-// errorsSince are the errors that were logged from a length on.
+// errorsSince are the errors that were logged from a length on. What a program logs of work
+// that it breaks off because it is asked to end is none.
 func (l *logged) errorsSince(length int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var found []string
 	for line := range bytes.Lines(l.text.Bytes()[length:]) {
-		if bytes.Contains(line, []byte(`"level":"error"`)) {
+		if bytes.Contains(line, []byte(`"level":"error"`)) && !bytes.Contains(line, []byte("context canceled")) {
 			found = append(found, string(bytes.TrimSpace(line)))
 		}
 	}
@@ -188,7 +190,7 @@ func (s *stage) requests(ctx context.Context, t *testing.T, mark int64) ([]local
 	}
 	var own []localcluster.Request
 	for _, request := range all {
-		if bytes.HasPrefix([]byte(request.UserAgent), []byte("berth-controller/")) {
+		if strings.HasPrefix(request.UserAgent, "berth-controller/") {
 			own = append(own, request)
 		}
 	}

@@ -39,8 +39,6 @@ func newStory(t *testing.T, s *stage, namespace, title string) *story {
 	t.Cleanup(cancel)
 	y := &story{T: t, stage: s, ctx: ctx, namespace: namespace, out: t.Output(), loggedTo: s.controller.log.length()}
 	fmt.Fprintf(y.out, "\n%s\n%s\n", title, strings.Repeat("=", len(title)))
-	err := s.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	y.must(client.IgnoreAlreadyExists(err))
 	y.seen = watchNamespace(y)
 	y.until("what another scenario left is gone", func() bool { return len(y.now().pods)+len(y.now().sandboxes) == 0 })
 	t.Cleanup(y.end)
@@ -146,6 +144,13 @@ func (s *story) until(what string, is func() bool) {
 	}
 }
 
+// makeNamespace makes the scenario's namespace, for those that apply no manifest of it.
+func (s *story) makeNamespace() {
+	s.Helper()
+	err := s.client.Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	s.must(client.IgnoreAlreadyExists(err))
+}
+
 // idle is a container that does nothing and ends when it is told to.
 func idle() corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{
@@ -157,6 +162,7 @@ func idle() corev1.PodSpec {
 // sandbox makes a Sandbox with annotations in its pod template, and waits until it is Ready.
 func (s *story) sandbox(name string, annotations map[string]string) *corev1.Pod {
 	s.Helper()
+	s.makeNamespace()
 	sandbox := &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	sandbox.Spec.PodTemplate = agents.PodTemplate{Spec: idle(), Metadata: agents.PodMetadata{Annotations: annotations}}
 	s.must(s.client.Create(s.ctx, sandbox))

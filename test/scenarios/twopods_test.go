@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 )
@@ -29,7 +30,8 @@ func twoPods(t *testing.T, stage *stage) {
 	})
 	s.run("kubectl get sandbox,pod -n agent-sandboxes")
 	s.run("kubectl get sandbox " + name + " -n agent-sandboxes \\\n  -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].message}'")
-	s.run("kubectl wait --for=jsonpath='{.reason}'=MultiplePods event --all -n agent-sandboxes --timeout=5m >/dev/null 2>&1 || true; kubectl get events -n agent-sandboxes --field-selector reason=MultiplePods")
+	s.awaitEvent(name, agents.ReasonMultiplePods)
+	s.run("kubectl get events -n agent-sandboxes --field-selector reason=MultiplePods")
 	status := s.now().sandboxes[name].Status
 	s.verdict(len(status.PodIPs) == 0 && status.NodeName == "", "no address is shown, so that nobody sends work to either")
 	s.verdict(len(s.now().pods) == 2, "neither is deleted: nobody knows which of them works")
@@ -40,4 +42,17 @@ func twoPods(t *testing.T, stage *stage) {
 	s.run("kubectl get sandbox,pod -n agent-sandboxes")
 	s.verdict(last.UID == first.UID && len(s.now().sandboxes[name].Status.PodIPs) > 0, "with one left, the Sandbox is Ready with it, undisturbed")
 	s.quietly()
+}
+
+// awaitEvent waits until an event about an object is recorded, which happens in the background.
+func (s *story) awaitEvent(about, reason string) {
+	s.Helper()
+	events, err := s.client.Watch(s.ctx, &corev1.EventList{}, client.InNamespace(s.namespace),
+		client.MatchingFields{"involvedObject.name": about, "reason": reason})
+	s.must(err)
+	defer events.Stop()
+	for range events.ResultChan() {
+		return
+	}
+	s.Fatalf("no event %s about %s is recorded: %v", reason, about, s.ctx.Err())
 }

@@ -3,6 +3,7 @@
 package scenarios
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 func wipedConfig(t *testing.T, stage *stage) {
 	const name = "weather-service-5000"
 	s := newStory(t, stage, team, "An operator's configuration in a Sandbox that a claim owns")
+	s.makeNamespace()
 	template := &extensions.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "weather-service"}}
 	template.Spec.PodTemplate = agents.PodTemplate{Spec: idle()}
 	s.must(s.client.Create(s.ctx, template))
@@ -34,29 +36,33 @@ func wipedConfig(t *testing.T, stage *stage) {
 	s.elsewhere("the claim's controller copies the template over it within seconds, the operator writes again, and so on without end.")
 
 	s.tell("Give the claim's controller every reason to write: the template changes, the claim wants a label of its own on the pod, and the controller starts anew.")
-	s.run(`kubectl annotate sandboxtemplate weather-service -n team1 reviewed=today`)
-	s.run("kubectl patch sandboxclaim " + name + " -n team1 \\\n  --type merge -p '{\"spec\":{\"additionalPodMetadata\":{\"labels\":{\"tenant\":\"blue\"}}}}'")
+	s.run("kubectl patch sandboxtemplate weather-service -n team1 \\\n  --type merge -p '{\"spec\":{\"podTemplate\":{\"metadata\":{\"annotations\":{\"reviewed\":\"today\"}}}}}'")
+	s.run("kubectl patch sandboxclaim " + name + " -n team1 \\\n  --type merge -p '{\"spec\":{\"additionalPodMetadata\":{\"labels\":{\"sandbox.users.io/tenant\":\"blue\"}}}}'")
 	s.until("the claim's own label is in the Sandbox", func() bool {
-		return s.now().sandboxes[name].Spec.PodTemplate.Metadata.Labels["tenant"] == "blue"
+		return s.now().sandboxes[name].Spec.PodTemplate.Metadata.Labels["sandbox.users.io/tenant"] == "blue"
 	})
 	s.controller.restart(t)
-	s.run("kubectl patch sandboxclaim " + name + " -n team1 \\\n  --type merge -p '{\"spec\":{\"additionalPodMetadata\":{\"labels\":{\"tenant\":\"green\"}}}}'")
+	s.run("kubectl patch sandboxclaim " + name + " -n team1 \\\n  --type merge -p '{\"spec\":{\"additionalPodMetadata\":{\"labels\":{\"sandbox.users.io/tenant\":\"green\"}}}}'")
 	s.until("the claim's changed label is on the pod", func() bool {
-		return s.now().pods[name].Labels["tenant"] == "green" && s.now().isTrue(name, agents.ConditionReady)
+		return s.now().pods[name].Labels["sandbox.users.io/tenant"] == "green" && s.now().isTrue(name, agents.ConditionReady)
 	})
 	annotations := s.run("kubectl get sandbox " + name + " -n team1 \\\n  -o jsonpath='{.spec.podTemplate.metadata.annotations}'")
 	s.verdict(strings.Contains(annotations, `"rossoctl.io/config-hash":"one"`), "the hash is still there, where elsewhere this shows nothing")
 	metadata := s.now().sandboxes[name].Spec.PodTemplate.Metadata
-	s.verdict(metadata.Labels["rossoctl.io/agent"] == "weather" && metadata.Labels["tenant"] == "green",
+	s.verdict(metadata.Labels["rossoctl.io/agent"] == "weather" && metadata.Labels["sandbox.users.io/tenant"] == "green",
 		"the operator's label and the claim's stand side by side: each writes its own keys only")
 	requests, _ := s.requests(s.ctx, t, mark)
 	writes := 0
+	s.tell("What the controllers wrote to the Sandbox meanwhile, its status aside:")
 	for _, r := range requests {
-		if r.Verb == "patch" && r.Resource == "sandboxes" && r.Subresource == "" && r.Name == name {
-			writes++
+		if r.Writes() && r.Resource == "sandboxes" && r.Subresource == "" && r.Name == name {
+			s.show(r.String())
+			if r.Code == http.StatusOK {
+				writes++
+			}
 		}
 	}
-	s.verdict(writes == 2, "the controllers have written the Sandbox's spec %d times, once for each value of the claim's label", writes)
+	s.verdict(writes == 2, "that is one write for each value of the claim's label, and none over what the operator wrote")
 
 	s.tell("A restart in two phases, in which the claim may not meddle.")
 	s.run(scale(name, 0))
