@@ -65,6 +65,7 @@ func (r *remote) packThere(ctx context.Context, file string, receive func(archiv
 		err := r.run(ctx, nil, out, "tar", "-cf", "-", "-C", directory, asPath(base))
 		_ = out.CloseWithError(err)
 		ended <- err
+		close(ended)
 	}()
 	whole := &untilEnd{Reader: in}
 	err := receive(whole, base)
@@ -74,7 +75,8 @@ func (r *remote) packThere(ctx context.Context, file string, receive func(archiv
 	if err != nil && whole.err == nil { // it was not what tar did
 		_ = in.CloseWithError(errStopped)
 		cancel()
-		_ = <-ended // it was stopped
+		for range ended { // it was stopped, and says so
+		}
 		return err
 	}
 	if sent := <-ended; sent != nil {

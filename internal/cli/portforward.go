@@ -157,7 +157,10 @@ func (p *program) forward(ctx context.Context, config *rest.Config, pod *corev1.
 		return false, err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- forwarder.ForwardPorts() }()
+	go func() {
+		defer close(ended)
+		ended <- forwarder.ForwardPorts()
+	}()
 	select {
 	case err := <-ended:
 		if refusals.Len() > 0 {
@@ -168,7 +171,8 @@ func (p *program) forward(ctx context.Context, config *rest.Config, pod *corev1.
 	}
 	if refusals.Len() > 0 {
 		cancel()
-		_ = <-ended // it was asked to end
+		for range ended { // it was asked to end
+		}
 		return false, p.portTaken(refusals.String())
 	}
 	ports, err := forwarder.GetPorts()

@@ -92,16 +92,11 @@ func (u *unpacker) entry(archive *tar.Reader, header *tar.Header, relative, base
 	case tar.TypeReg:
 		return u.file(archive, header, staged)
 	case tar.TypeLink:
-		target, outside := below(header.Linkname, base)
-		if outside != nil {
-			u.done.leave("%s: it is a link to %s, which is not copied", shown, header.Linkname)
-			return nil
+		if target, outside := below(header.Linkname, base); outside == nil {
+			return u.hardLink(filepath.Join(u.stage, name, filepath.FromSlash(target)), staged)
 		}
-		if err := u.root.MkdirAll(filepath.Dir(staged), 0o755); err != nil {
-			return err
-		}
-		u.done.files++
-		return u.root.Link(filepath.Join(u.stage, name, filepath.FromSlash(target)), staged)
+		u.done.leave("%s: it is a link to %s, which is not copied", shown, header.Linkname)
+		return nil
 	case tar.TypeSymlink:
 		if !staysInside(path.Dir(relative), header.Linkname) {
 			u.done.leave("%s: it is a symbolic link to %s, which leads out of what is copied", shown, header.Linkname)
@@ -114,6 +109,14 @@ func (u *unpacker) entry(archive *tar.Reader, header *tar.Header, relative, base
 	}
 	u.done.leave("%s: it is neither a file nor a directory", shown)
 	return nil
+}
+
+func (u *unpacker) hardLink(target, staged string) error {
+	if err := u.root.MkdirAll(filepath.Dir(staged), 0o755); err != nil {
+		return err
+	}
+	u.done.files++
+	return u.root.Link(target, staged)
 }
 
 func (u *unpacker) file(content io.Reader, header *tar.Header, staged string) (err error) {
