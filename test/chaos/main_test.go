@@ -11,6 +11,10 @@ import (
 	"os"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/berthdev/berth/internal/localcluster"
 	"github.com/berthdev/berth/internal/localcluster/clustertest"
 	"github.com/berthdev/berth/internal/manager/managertest"
@@ -25,6 +29,8 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	klog.SetLogger(logr.Discard()) // client-go tells of every connection that breaks
+	log.SetLogger(logr.Discard())
 	dir, err := os.MkdirTemp("", "berth-chaos-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
