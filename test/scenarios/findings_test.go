@@ -150,5 +150,5 @@ func lostRestart(t *testing.T, stage *stage) {
 	s.run("kubectl delete pod " + name + " -n team1")
 	third := s.readyPod(name, second)
 	s.verdict(third.Annotations[configHash] == "three", "the new pod has the new hash")
-	s.quietly()
+	s.refusedOnly()
 }

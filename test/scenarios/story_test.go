@@ -135,6 +135,24 @@ func (s *story) now() scene {
 	return now
 }
 
+// refusedOnly checks that the controller logged no error since the scenario began but of
+// writes that the server refused because they rested on an old version: a controller that lags while others write
+// has to get those.
+func (s *story) refusedOnly() {
+	s.Helper()
+	var others []string
+	errors := s.controller.log.errorsSince(s.loggedTo)
+	for _, line := range errors {
+		if !strings.Contains(line, "the object has been modified") {
+			others = append(others, line)
+		}
+	}
+	s.verdict(len(others) == 0, "the controller has logged no error, but for %d writes that the server refused because they rested on what the controller saw last", len(errors))
+	for _, line := range others {
+		s.show(line)
+	}
+}
+
 // until waits until something is so, judging anew with every change in the namespace.
 func (s *story) until(what string, is func() bool) {
 	s.Helper()
