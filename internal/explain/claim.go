@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
@@ -129,40 +130,46 @@ var remedies = map[string]func(*explainer, *extensions.SandboxClaim) []string{
 
 // dependsOn tells of the Sandbox that a claim has, or of the pool that it waits for.
 func (x *explainer) dependsOn(ctx context.Context, r *Report, claim *extensions.SandboxClaim) error {
-	if name := claim.Status.Sandbox.Name; name != "" {
-		key := types.NamespacedName{Namespace: claim.Namespace, Name: name}
-		s, ok, err := x.found.sandboxes.Get(ctx, key)
-		if err != nil || !ok || !control.IsControlledBy(s, claim.UID) {
-			return err
-		}
-		part, err := x.sandbox(ctx, key)
-		if err != nil {
-			return err
-		}
-		if r.Verdict == Well && len(part.Next) == 1 && isRest(part.Next[0]) {
-			return nil // what the claim says of it is all there is to say
-		}
-		if part.Verdict == Well && r.Verdict == Underway && len(r.Next) == 1 && isRest(r.Next[0]) {
-			r.Verdict, r.Waits = Well, nil // it is suspended or has ended, as it was to
-		}
-		r.include(part)
-		return nil
-	}
-	if r.Verdict == Well {
+	switch {
+	case claim.Status.Sandbox.Name != "":
+		return x.dependsOnSandbox(ctx, r, claim)
+	case r.Verdict == Well:
 		return nil
 	}
 	for _, s := range x.found.sandboxes.items {
 		if control.IsControlledBy(s, claim.UID) {
-			return x.includeOf(ctx, r, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, x.sandbox)
+			return x.includeOf(ctx, r, client.ObjectKeyFromObject(s), x.sandbox)
 		}
 	}
 	for _, pool := range x.found.pools.items {
-		if pool.Name == claim.PoolName() || claim.AnyPool() && pool.Spec.TemplateRef.Name == claim.TemplateName() {
-			if err := x.includeOf(ctx, r, types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}, x.pool); err != nil {
-				return err
-			}
+		if pool.Name != claim.PoolName() && (!claim.AnyPool() || pool.Spec.TemplateRef.Name != claim.TemplateName()) {
+			continue
+		}
+		if err := x.includeOf(ctx, r, client.ObjectKeyFromObject(pool), x.pool); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// dependsOnSandbox tells of the Sandbox that a claim has.
+func (x *explainer) dependsOnSandbox(ctx context.Context, r *Report, claim *extensions.SandboxClaim) error {
+	key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Status.Sandbox.Name}
+	s, ok, err := x.found.sandboxes.Get(ctx, key)
+	if err != nil || !ok || !control.IsControlledBy(s, claim.UID) {
+		return err
+	}
+	part, err := x.sandbox(ctx, key)
+	if err != nil {
+		return err
+	}
+	if r.Verdict == Well && part.rests() {
+		return nil // what the claim says of it is all there is to say
+	}
+	if part.Verdict == Well && r.Verdict == Underway && r.rests() {
+		r.Verdict, r.Waits = Well, nil // it is suspended or has ended, as it was to
+	}
+	r.include(part)
 	return nil
 }
 

@@ -221,6 +221,9 @@ func TestSandboxes(t *testing.T) {
 		p.Annotations = map[string]string{agents.AnnotationTemplateRevision: "v1-" + strings.Repeat("0", 32)}
 		p.Spec.Containers[0].Image = "python:3.11"
 	}
+	drifted := newSandbox("box", func(s *agents.Sandbox) {
+		s.Status.Conditions = append(s.Status.Conditions, says(agents.ConditionPodOutdated, yes, agents.ReasonSpecChanged, "it differs"))
+	})
 	recreate := newSandbox("box", func(s *agents.Sandbox) {
 		s.Spec.UpdateStrategy = &agents.SandboxUpdateStrategy{Type: agents.SandboxUpdateRecreate}
 	})
@@ -240,12 +243,16 @@ func TestSandboxes(t *testing.T) {
 	}{
 		"two owned pods": {
 			[]client.Object{box, newPod(box), newPod(box, func(p *corev1.Pod) { p.Name, p.UID = "box-2", "box-2" })},
-			want{verdict: Stuck, summary: []string{"MultiplePods"}, sees: []string{"Pod box is its own", "Pod box-2 is its own"}, advice: []string{"box, box-2", "kubectl delete pod NAME -n team"}},
+			want{verdict: Stuck, never: []string{"kubectl delete pod box"}, summary: []string{"MultiplePods"}, sees: []string{"Pod box is its own", "Pod box-2 is its own"}, advice: []string{"box, box-2", "kubectl delete pod NAME -n team"}},
+		},
+		"two owned pods of a Sandbox that has drifted": {
+			[]client.Object{drifted, newPod(drifted), newPod(drifted, func(p *corev1.Pod) { p.Name, p.UID = "box-2", "box-2" })},
+			want{verdict: Stuck, summary: []string{"MultiplePods"}, never: []string{"take the change over"}},
 		},
 		"drift that nobody is to act on but a person": {
 			[]client.Object{box, newPod(box, older)},
 			want{verdict: Stuck, summary: []string{"is Ready, and its pod is not what its podTemplate says"}, sees: []string{"image"}, next: []string{"PodOutdated is True (SpecChanged)", "nothing, until"},
-				advice: []string{"kubectl delete pod -n team -l agents.x-k8s.io/sandbox-uid=box-uid", "Recreate"}},
+				advice: []string{"kubectl delete pod box -n team", "Recreate"}},
 		},
 		"drift under Recreate": {
 			[]client.Object{recreate, newPod(recreate, older)},

@@ -126,6 +126,9 @@ func (r *Report) include(part *Report) {
 // isRest reports whether a step is none; see control.Explanation's Rest.
 func isRest(step string) bool { return strings.HasPrefix(step, "nothing") }
 
+// rests reports whether the controller has nothing to do.
+func (r *Report) rests() bool { return len(r.Next) == 1 && isRest(r.Next[0]) }
+
 // depends notes an object whose events belong to the report.
 func (r *Report) depends(kind string, obj client.Object) {
 	r.about[obj.GetUID()] = kind + "/" + obj.GetName()

@@ -31,9 +31,9 @@ func (x *explainer) sandbox(ctx context.Context, key types.NamespacedName) (*Rep
 	if err := r.tellOr(x.sandboxes.Explain(ctx, key)); err != nil {
 		return nil, err
 	}
-	x.judgeSandbox(r, s)
-	r.deletion(s, x.options.Now)
 	pods := x.podsOf(s.UID)
+	x.judgeSandbox(r, s, pods)
+	r.deletion(s, x.options.Now)
 	for _, pod := range pods {
 		r.depends("pod", pod)
 		r.suffer("pod "+pod.Name, podTroubles(pod, x.nodeOf(ctx, pod), x.options.Now))
@@ -46,7 +46,7 @@ func (x *explainer) sandbox(ctx context.Context, key types.NamespacedName) (*Rep
 }
 
 // judgeSandbox says what the conditions mean.
-func (x *explainer) judgeSandbox(r *Report, s *agents.Sandbox) {
+func (x *explainer) judgeSandbox(r *Report, s *agents.Sandbox, pods []*corev1.Pod) {
 	ready := r.condition(agents.ConditionReady)
 	outdated := r.condition(agents.ConditionPodOutdated)
 	r.Summary = "is not Ready (" + ready.Reason + "): " + oneLine(ready.Message)
@@ -71,33 +71,55 @@ func (x *explainer) judgeSandbox(r *Report, s *agents.Sandbox) {
 	case agents.ReasonPodFailed:
 		if !s.ReplacesFailedPods() {
 			r.worsen(Stuck)
-			r.advise("to have another pod: kubectl delete pod -n %s -l %s=%s", s.Namespace, agents.LabelSandboxUID, s.UID)
+			r.advise("to have another pod: %s", deletePod(s, pods))
 			r.advise("to have failed pods replaced always, set spec.podFailureAction to Replace")
 		}
 	case agents.ReasonPodSucceeded:
-		r.advise("to run it again: kubectl delete pod -n %s -l %s=%s", s.Namespace, agents.LabelSandboxUID, s.UID)
+		r.advise("to run it again: %s", deletePod(s, pods))
 	case agents.ReasonSandboxSuspended:
 		r.advise("to resume it: %s", x.options.Command("resume", "sandbox/"+s.Name))
 	case agents.ReasonSandboxExpired:
 		r.advise(`to run it again, move its end: kubectl patch sandbox %s -n %s --type merge -p '{"spec":{"shutdownTime":null}}'`, s.Name, s.Namespace)
 	}
-	r.judgeDrift(s, outdated)
+	if len(livePods(pods)) == 1 {
+		r.judgeDrift(s, outdated, deletePod(s, pods))
+	}
+}
+
+// livePods are the names of the pods that are not terminating.
+func livePods(pods []*corev1.Pod) []string {
+	var names []string
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil {
+			names = append(names, pod.Name)
+		}
+	}
+	return names
+}
+
+// deletePod is the command that deletes a Sandbox's one pod, by its name: labels do not
+// prove whose a pod is.
+func deletePod(s *agents.Sandbox, pods []*corev1.Pod) string {
+	name := "NAME"
+	if live := livePods(pods); len(live) == 1 {
+		name = live[0]
+	}
+	return "kubectl delete pod " + name + " -n " + s.Namespace
 }
 
 // judgeDrift is about a pod that was made from an older podTemplate.
-func (r *Report) judgeDrift(s *agents.Sandbox, outdated metav1.Condition) {
+func (r *Report) judgeDrift(s *agents.Sandbox, outdated metav1.Condition, remedy string) {
 	if outdated.Status != metav1.ConditionTrue {
 		return
 	}
-	r.Sees = append(r.Sees, fmt.Sprintf("Its pod was made from revision %s of its podTemplate, which is at %s now: %s",
-		s.Status.CurrentRevision, s.Status.UpdateRevision, outdated.Message))
+	r.Sees = append(r.Sees, "Its pod was made from an older podTemplate: "+outdated.Message+".")
 	if outdated.Reason != agents.ReasonSpecChanged || len(r.Next) > 0 && strings.HasPrefix(r.Next[len(r.Next)-1], "delete the pod") {
 		return
 	}
 	switch control.ControllerOf(s, extensions.GroupName, extensions.SandboxWarmPoolKind) {
 	case nil:
 		r.worsen(Stuck)
-		r.advise("to take the change over, losing what is in the pod: kubectl delete pod -n %s -l %s=%s", s.Namespace, agents.LabelSandboxUID, s.UID)
+		r.advise("to take the change over, losing what is in the pod and not on a volume: %s", remedy)
 		r.advise("to have that done at every change: set spec.updateStrategy.type to Recreate")
 	default:
 		r.worsen(Underway) // its pool replaces it as its update strategy says
@@ -106,16 +128,9 @@ func (r *Report) judgeDrift(s *agents.Sandbox, outdated metav1.Condition) {
 
 // advisePods says how to get from several pods to one.
 func (r *Report) advisePods(pods []*corev1.Pod) {
-	var live []string
-	for _, pod := range pods {
-		if pod.DeletionTimestamp == nil {
-			live = append(live, pod.Name)
-		}
+	if live := livePods(pods); len(live) > 1 {
+		r.advise("find out which of the pods holds the work (%s), and delete the others: kubectl delete pod NAME -n %s", strings.Join(live, ", "), r.Namespace)
 	}
-	if len(live) < 2 {
-		return
-	}
-	r.advise("find out which of the pods holds the work (%s), and delete the others: kubectl delete pod %s -n %s", strings.Join(live, ", "), "NAME", r.Namespace)
 }
 
 // volumes says what is wrong with the Sandbox's PersistentVolumeClaims.

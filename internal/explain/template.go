@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/internal/kinds"
@@ -37,11 +38,11 @@ func (x *explainer) template(ctx context.Context, key types.NamespacedName) (*Re
 	r.depends("template", t)
 	r.deletion(t, x.options.Now)
 	name := template.PolicyName(t.Name)
-	if x.found.policies.err != nil {
+	policy, _, err := x.found.policies.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+	if apierrors.IsForbidden(err) {
 		r.Summary = "is there; whether its NetworkPolicy is cannot be read"
 		return r, nil
 	}
-	policy, _, err := x.found.policies.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func told(seen observed, now time.Time) memory {
 // sights are what was observed, in words.
 func (r *Reconciler) sights(ctx context.Context, seen observed, now time.Time) ([]string, error) {
 	s := takeStock(seen, now)
-	list := []string{fmt.Sprintf("It should have %d members. Ready: %d; not ready: %d; on their way out: %d.",
+	list := []string{fmt.Sprintf("Members: %d wanted, %d ready, %d not ready, %d on their way out.",
 		s.desired, s.ready, len(s.live)-s.ready, s.terminating)}
 	name := seen.Pool.Spec.TemplateRef.Name
 	switch {
