@@ -138,7 +138,8 @@ func (s *settings) declareAgentRuntime(flags *flag.FlagSet) {
 	flags.BoolVar(&s.sandboxesElsewhere, "sandboxes-elsewhere", false,
 		"Run no controller of Sandboxes: another one does. AgentRuntimes are the only thing left to run then, and the Lease is "+leader.AgentRuntimeLeaseName+".")
 	flags.StringVar(&s.operatorNamespace, "agent-runtime-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), agentruntimeapi.DefaultOperatorNamespace),
-		"Namespace of the ConfigMaps "+agentruntimeapi.ConfigMapPlatform+" and "+agentruntimeapi.ConfigMapFeatureGates+", which configure all agents. The environment variable POD_NAMESPACE is the default if it is set.")
+		"Namespace of the ConfigMaps "+agentruntimeapi.ConfigMapPlatform+" and "+agentruntimeapi.ConfigMapFeatureGates+
+			", which configure all agents. The environment variable POD_NAMESPACE is the default if it is set.")
 	flags.IntVar(&s.agentRuntimeWorkers, "agent-runtime-concurrent-workers", 10, "AgentRuntimes worked on at once.")
 	flags.IntVar(&s.maxRestartsInNamespace, "max-concurrent-restarts", 10,
 		"Workloads of one namespace whose pods are replaced at a time when the agents' configuration changes. 0 is no limit.")

@@ -35,12 +35,10 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step, learnt
 		return nil
 	case readConfig:
 		result, err := confighash.Of(ctx, r.live, r.options.OperatorNamespace, a.Namespace)
-		if err != nil {
-			learnt.configErr = err
-			return nil
+		if learnt.configErr = err; err == nil {
+			learnt.config = &result
 		}
-		learnt.config = &result
-		return nil
+		return nil // the status tells of the error
 	case begin:
 		return r.begin(ctx, a, do, learnt)
 	case writeStatus:

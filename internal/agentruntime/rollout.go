@@ -23,60 +23,89 @@ import (
 // replace the pods of a Deployment, so they wait for that too. A workload that has no
 // pods is stamped at once.
 func judgeRollout(seen observed, now time.Time) verdict {
-	a, w, want := seen.runtime, seen.workload, seen.want()
-	rolling := isRolling(seen)
-	unstamped := !w.Stamped(want) || !w.Recorded(a.UID, want)
-	v := verdict{conflict: no(api.ReasonNoConflict, "nobody else has a say")}
-	if rolling {
-		v.started = a.Status.RolloutStartTime
-		if a.Status.DesiredConfigHash != want.ConfigHash {
+	n, v := needOf(seen), verdict{conflict: no(api.ReasonNoConflict, "nobody else has a say")}
+	if n.rolling {
+		v.started = seen.runtime.Status.RolloutStartTime
+		if seen.runtime.Status.DesiredConfigHash != n.want.ConfigHash {
 			v.started = ptr.To(metav1.NewTime(now).Rfc3339Copy()) // it begins anew, with the others still waiting
 		}
 	}
-
-	var next workload.Move
-	var pods []workload.Pod
-	var why string
-	if !unstamped {
-		next, pods, why = w.NextMove(want)
+	if obstacle := judgeObstacles(seen, n, v, now); obstacle != nil {
+		return *obstacle
 	}
-	disturbs := unstamped && w.Has != want && w.Runs() || next == workload.Replace
-	wiped := w.Wiped(a.UID, want)
-
+	w := seen.workload
 	switch {
-	case unstamped && !learntConfig(seen.pass) && !(disturbs && a.Paused()):
-		return verdict{act: readConfig{}}
-	case seen.pass.refusal != nil:
-		return refusedBy(seen.pass.refusal) // others need not wait for it
-	case unstamped && w.HalfReleased() && !(disturbs && a.Paused()):
-		return verdict{act: release{workload: w}}
-	case disturbs && a.Paused():
+	case n.unstamped && w.HalfReleased():
+		v.act = release{workload: w}
+	case n.disturbs && !n.rolling:
+		v = judgeBeginning(seen, n.want, v, now)
+		if n.unstamped && v.needsSlot && isRecordedTarget(seen) && saidOf(seen.runtime.Status, api.ConditionReady).Reason == api.ReasonConfigApplyError {
+			v.first = &stamp{w, n.want, n.wiped}
+		}
+	case n.unstamped:
+		v.act, v.ahead = stamp{w, n.want, n.wiped}, !isRecordedTarget(seen)
+		v.say(api.ReasonRollingOut, fmt.Sprintf("%s is about to be configured", seen.target))
+	case n.move == workload.Mark:
+		v.act = mark{w}
+	case n.move == workload.Replace:
+		v.act = replace{w, n.pods}
+	default:
+		judgeProgress(seen, n.want, n.why, &v, now)
+	}
+	return v
+}
+
+// need is what a workload needs to have the stamps, and its pods too.
+type need struct {
+	want workload.Stamps
+	// rolling says that the status tells of it already.
+	rolling bool
+	// unstamped says that the stamps, or the record, are not on it.
+	unstamped bool
+	// wiped says that somebody took them off.
+	wiped bool
+	// disturbs says that the next thing to do replaces pods that run.
+	disturbs bool
+	// paused says that nothing may disturb it, though it should.
+	paused bool
+
+	move workload.Move
+	pods []workload.Pod
+	why  string
+}
+
+func needOf(seen observed) need {
+	a, w := seen.runtime, seen.workload
+	n := need{want: seen.want(), rolling: isRolling(seen)}
+	n.unstamped = !w.Stamped(n.want) || !w.Recorded(a.UID, n.want)
+	n.wiped = w.Wiped(a.UID, n.want)
+	if !n.unstamped {
+		n.move, n.pods, n.why = w.NextMove(n.want)
+	}
+	n.disturbs = n.unstamped && w.Has != n.want && w.Runs() || n.move == workload.Replace
+	n.paused = n.disturbs && a.Paused()
+	return n
+}
+
+// judgeObstacles returns what is in the way of a rollout, nil if nothing is.
+func judgeObstacles(seen observed, n need, v verdict, now time.Time) *verdict {
+	switch {
+	case n.paused:
 		v.say(api.ReasonRolloutPaused, fmt.Sprintf("pods have to be replaced, and are not while the annotation %s is %q", api.AnnotationPaused, api.PausedTrue))
 		v.started = nil
-		return v
-	case wiped && now.Before(seen.heldUntil):
+	case n.unstamped && !learntConfig(seen.pass):
+		v = verdict{act: readConfig{}}
+	case seen.pass.refusal != nil:
+		v = refusedBy(seen.pass.refusal) // others need not wait for it
+	case n.wiped && now.Before(seen.heldUntil):
 		message := fmt.Sprintf("something keeps removing what is put on %s", seen.target)
 		v.say(api.ReasonNotConfigured, message)
 		v.ready.reason = api.ReasonConfigApplyError
 		v.conflict, v.until = yes(api.ReasonStampsRemoved, message), seen.heldUntil
-		return v
-	case disturbs && !rolling:
-		v = judgeBeginning(seen, want, v, now)
-		if unstamped && v.needsSlot && isRecordedTarget(seen) && saidOf(a.Status, api.ConditionReady).Reason == api.ReasonConfigApplyError {
-			v.first = &stamp{w, want, wiped}
-		}
-		return v
-	case unstamped:
-		v.act, v.ahead = stamp{w, want, wiped}, !isRecordedTarget(seen)
-		v.say(api.ReasonRollingOut, fmt.Sprintf("%s is about to be configured", seen.target))
-	case next == workload.Mark:
-		v.act = mark{w}
-	case next == workload.Replace:
-		v.act = replace{w, pods}
 	default:
-		judgeProgress(seen, want, why, &v, now)
+		return nil
 	}
-	return v
+	return &v
 }
 
 // judgeBeginning decides whether pods may be replaced now.

@@ -43,7 +43,8 @@ func TargetOf(namespace string, ref api.TargetReference) (Target, error) {
 	}
 	t := Target{Namespace: namespace, Group: gv.Group, Kind: ref.Kind, Name: ref.Name}
 	if !t.Supported() {
-		return Target{}, fmt.Errorf("spec.targetRef names a %s of group %q: it must be a Deployment or StatefulSet of apps, or a Sandbox of %s", ref.Kind, gv.Group, agents.GroupName)
+		return Target{}, fmt.Errorf("spec.targetRef names a %s of group %q: it must be a Deployment or StatefulSet of apps, or a Sandbox of %s",
+			ref.Kind, gv.Group, agents.GroupName)
 	}
 	return t, nil
 }

@@ -47,12 +47,14 @@ const (
 	ConfigMapFeatureGates = "rossoctl-feature-gates"
 	// ConfigMapAuthBridgeRuntime configures a namespace's sidecars, in the key
 	// ConfigMapAuthBridgeRuntimeKey.
-	ConfigMapAuthBridgeRuntime    = "authbridge-runtime-config"
-	ConfigMapAuthBridgeRuntimeKey = "config.yaml" //nolint:revive // see ConfigMapAuthBridgeRuntime
+	ConfigMapAuthBridgeRuntime = "authbridge-runtime-config"
+	// ConfigMapAuthBridgeRuntimeKey is the key of ConfigMapAuthBridgeRuntime that counts.
+	ConfigMapAuthBridgeRuntimeKey = "config.yaml"
 	// ConfigMapSPIFFEHelper configures a namespace's SPIFFE helpers, in the key
 	// ConfigMapSPIFFEHelperKey.
-	ConfigMapSPIFFEHelper    = "spiffe-helper-config"
-	ConfigMapSPIFFEHelperKey = "helper.conf" //nolint:revive // see ConfigMapSPIFFEHelper
+	ConfigMapSPIFFEHelper = "spiffe-helper-config"
+	// ConfigMapSPIFFEHelperKey is the key of ConfigMapSPIFFEHelper that counts.
+	ConfigMapSPIFFEHelperKey = "helper.conf"
 	// LabelDefaults with value DefaultsTrue marks a namespace's defaults, which override
 	// the cluster's key by key.
 	LabelDefaults = Domain + "/defaults"

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agentruntime
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
+)
+
+// maxWrites is how many writes the rollout of one change takes at most for a workload of
+// one pod: what waits, begins, moves and ends in the status, the stamps, which pods are
+// outdated, and the delete.
+const maxWrites = 8
+
+func TestNoMoreThanTheLimitAreReplacedAtATime(t *testing.T) {
+	for name, test := range map[string]struct{ inNamespace, inCluster, want int }{
+		"of a namespace": {3, 0, 3}, "of the cluster": {0, 2, 2}, "both": {4, 2, 2}, "no limit": {0, 0, 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, w *world) {
+				const n = 12
+				w.options.MaxConcurrentRestarts, w.options.MaxConcurrentRestartsInCluster = test.inNamespace, test.inCluster
+				w.restart()
+				w.configure("one")
+				for i := range n {
+					running(w, fmt.Sprintf("box-%02d", i))
+				}
+				w.settleWatching(func() {})
+				w.configure("two")
+				w.writes = nil
+				most := 0
+				w.settleWatching(func() {
+					down := 0
+					for _, a := range w.runtimes.all(team) {
+						p := w.pods.get(a.Name)
+						if p == nil || p.DeletionTimestamp != nil {
+							down++
+						}
+					}
+					most = max(most, down)
+				})
+				if most > test.want || most == 0 {
+					t.Errorf("%d pods were down at a time, want at most %d", most, test.want)
+				}
+				for _, a := range w.runtimes.all(team) {
+					w.expectReady(a.Name, api.ReasonConfigured)
+				}
+				if got := len(w.writes); got > maxWrites*n {
+					t.Errorf("that took %d writes for %d AgentRuntimes", got, n)
+				}
+			})
+		})
+	}
+}
+
+// settleWatching is settle with the Sandboxes' controller acting, and look looking, after
+// every pass.
+func (w *world) settleWatching(look func()) {
+	w.t.Helper()
+	for range 200 {
+		before := w.version
+		for _, a := range w.runtimes.all(team) {
+			if err := w.pass(a.Name); err != nil {
+				w.t.Fatal(err)
+			}
+			look()
+		}
+		w.play()
+		if w.version == before {
+			return
+		}
+	}
+	w.t.Fatal("this does not come to rest")
+}
+
+func TestRolloutsWaitWhileTheyArePaused(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.configure("one")
+		running(w, "box")
+		w.settle()
+		w.runtimes.edit("box", func(a *api.AgentRuntime) {
+			metav1.SetMetaDataAnnotation(&a.ObjectMeta, api.AnnotationPaused, api.PausedTrue)
+		})
+		w.configure("two")
+		w.writes = nil
+		w.settle()
+		w.expectReady("box", api.ReasonRolloutPaused)
+		if n := len(w.writes) - countOf(w.writes, "status"); n != 0 {
+			t.Errorf("writes: %v", w.writes)
+		}
+		w.runtimes.edit("box", func(a *api.AgentRuntime) { a.Annotations = nil })
+		w.settle()
+		w.expectReady("box", api.ReasonConfigured)
+		w.expectCreated("box", 3)
+	})
+}
+
+func TestRolloutsOfOneChangeDoNotBeginAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.options.RestartJitter = time.Hour
+	w.restart()
+	for i := range 20 {
+		running(w, fmt.Sprintf("box-%02d", i))
+	}
+	w.settle()
+	replaced := func() int { return countOf(w.writes, "delete pods") }
+	if replaced() != 0 {
+		t.Fatalf("%d were replaced at once", replaced())
+	}
+	w.clock.Step(30 * time.Minute)
+	w.settle()
+	if n := replaced(); n == 0 || n == 20 {
+		t.Errorf("%d of 20 were replaced in the first half", n)
+	}
+	w.clock.Step(30 * time.Minute)
+	w.settle()
+	if n := replaced(); n != 20 {
+		t.Errorf("%d of 20 were replaced in the end", n)
+	}
+}
+
+func TestARolloutThatStallsLetsOthersBegin(t *testing.T) {
+	w := newWorld(t)
+	w.options.MaxConcurrentRestarts = 1
+	w.restart()
+	w.configure("one")
+	running(w, "a")
+	running(w, "b")
+	w.settle()
+	w.configure("two")
+	w.asleep = true
+	w.settle()
+	w.expectReady("b", api.ReasonRolloutPending)
+	w.clock.Step(stallLimit)
+	w.settle()
+	w.expectReady("a", api.ReasonRolloutStalled)
+	w.expectReady("b", api.ReasonRollingOut)
+	w.asleep = false
+	w.settle()
+	w.expectReady("a", api.ReasonConfigured)
+	w.expectReady("b", api.ReasonConfigured)
+}
