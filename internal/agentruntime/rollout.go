@@ -110,7 +110,7 @@ func judgeObstacles(seen observed, n need, v verdict, now time.Time) *verdict {
 
 // judgeBeginning decides whether pods may be replaced now.
 func judgeBeginning(seen observed, want workload.Stamps, v verdict, now time.Time) verdict {
-	if due := dueAt(seen, want); now.Before(due) {
+	if due := dueAt(seen.runtime, seen.jitter, want.ConfigHash); now.Before(due) {
 		v.say(api.ReasonRolloutPending, "pods have to be replaced, in a moment")
 		v.until = due
 		return v
@@ -187,18 +187,18 @@ func isRecordedTarget(seen observed) bool {
 
 // dueAt is when a rollout may begin: some time after it was first put off, the same for
 // the same AgentRuntime and configuration however often it is asked.
-func dueAt(seen observed, want workload.Stamps) time.Time {
-	if seen.jitter <= 0 {
+func dueAt(a *api.AgentRuntime, jitter time.Duration, hash string) time.Time {
+	if jitter <= 0 {
 		return time.Time{}
 	}
-	c := meta.FindStatusCondition(seen.runtime.Status.Conditions, api.ConditionRolloutComplete)
+	c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionRolloutComplete)
 	if c == nil || c.Reason != api.ReasonRolloutPending {
 		// The status has to say first when that was.
 		return time.Unix(1<<40, 0)
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(string(seen.runtime.UID) + want.ConfigHash)) // a hash never fails to write
-	share := time.Duration(float64(seen.jitter) * float64(h.Sum64()>>11) / (1 << 53))
+	_, _ = h.Write([]byte(string(a.UID) + hash)) // a hash never fails to write
+	share := time.Duration(float64(jitter) * float64(h.Sum64()>>11) / (1 << 53))
 	return c.LastTransitionTime.Add(share)
 }
 

@@ -59,12 +59,29 @@ func (r *Reconciler) onRuntime(before, after client.Object) []reconcile.Request 
 		}
 	}
 	if isRollingNow(was) && !isRollingNow(is) {
-		for _, scope := range []string{was.Namespace, kinds.Cluster} {
-			waiting := r.views.AgentRuntimes.Peek(kinds.ByWaiting, scope)
-			wake.addAll(waiting[:min(len(waiting), wakeAtOnce)])
-		}
+		wake.addAll(r.next(was.Namespace))
 	}
 	return wake
+}
+
+// next are those that may begin now that one of the namespace is done: a few of the same
+// namespace, and the first of every other, since each has a limit of its own. One whose
+// time has not come yet wakes by itself.
+func (r *Reconciler) next(namespace string) []*api.AgentRuntime {
+	now := r.env.Clock.Now()
+	most := map[string]int{namespace: wakeAtOnce}
+	var woken []*api.AgentRuntime
+	for _, a := range r.views.AgentRuntimes.Peek(kinds.ByWaiting, kinds.Cluster) {
+		if _, known := most[a.Namespace]; !known {
+			most[a.Namespace] = 1
+		}
+		if most[a.Namespace] == 0 || now.Before(dueAt(a, r.options.RestartJitter, a.Status.DesiredConfigHash)) {
+			continue
+		}
+		most[a.Namespace]--
+		woken = append(woken, a)
+	}
+	return woken
 }
 
 func runtimeOf(obj client.Object) *api.AgentRuntime {

@@ -5,6 +5,7 @@ package agentruntime
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,5 +113,38 @@ func TestWhoWaitsIsWokenWhenAnotherIsDone(t *testing.T) {
 	echo.ResourceVersion, echo.Status.ConfiguredPods = "101", 7
 	if got := w.r.onRuntime(done, echo); len(got) > 0 {
 		t.Errorf("a status wakes %v", names(got))
+	}
+}
+
+func TestOneThatIsDoneWakesAFewOfItsNamespaceAndTheFirstOfEveryOther(t *testing.T) {
+	w := newWorld(t)
+	waiting := func(namespace, name string, since time.Time) {
+		a := &api.AgentRuntime{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		a.Status.Conditions = []metav1.Condition{{
+			Type: api.ConditionRolloutComplete, Status: metav1.ConditionFalse, Reason: api.ReasonRolloutPending, LastTransitionTime: metav1.NewTime(since),
+		}}
+		w.runtimes.put(a)
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		waiting(team, name, start)
+		waiting("other", name, start)
+	}
+	var got []string
+	for _, a := range w.r.next(team) {
+		got = append(got, a.Namespace+"/"+a.Name)
+	}
+	if want := []string{"team/a", "team/b", "team/c", "other/a"}; !slices.Equal(got, want) {
+		t.Errorf("it wakes %v, want %v", got, want)
+	}
+	w.options.RestartJitter = time.Minute
+	w.restart()
+	w.clock.Step(time.Hour)
+	waiting(team, "a", w.clock.Now().Add(time.Hour)) // not due
+	got = nil
+	for _, a := range w.r.next(team) {
+		got = append(got, a.Namespace+"/"+a.Name)
+	}
+	if want := []string{"team/b", "team/c", "team/d", "other/a"}; !slices.Equal(got, want) {
+		t.Errorf("it wakes %v, want %v: one that may not begin yet takes another's turn", got, want)
 	}
 }

@@ -9,7 +9,9 @@ import (
 )
 
 func TestTheVersionOfSandboxesIsOneThatTheServerHas(t *testing.T) {
-	version := func(name string, served bool) any { return map[string]any{"name": name, "served": served, "storage": false} }
+	version := func(name string, served bool) any {
+		return map[string]any{"name": name, "served": served, "storage": false}
+	}
 	for name, test := range map[string]struct {
 		established string
 		versions    []any
