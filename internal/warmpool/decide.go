@@ -105,11 +105,13 @@ func decide(seen observed, now time.Time) step {
 // repeat returns the creates to send again because nobody knows whether they landed,
 // or nil. They count as members until that is known.
 func repeat(seen observed, s stock, now time.Time, wake *alarm) step {
-	// If there are too many, one that lands is one more; the others go first.
-	if len(seen.InFlight) == 0 || s.total() > s.limit || !mayCreate(seen, now, wake) {
+	// Of a pool that was made smaller meanwhile only as many as it has room for: one more
+	// that lands is one too many. The others may never have been sent.
+	wanted := min(len(seen.InFlight), s.limit-len(s.live)-s.terminating)
+	if wanted <= 0 || !mayCreate(seen, now, wake) {
 		return nil
 	}
-	return createMembers{again: seen.InFlight[:min(len(seen.InFlight), seen.Memory.Creates.batch(seen.Options.MaxBatchSize))]}
+	return createMembers{again: seen.InFlight[:min(wanted, seen.Memory.Creates.batch(seen.Options.MaxBatchSize))]}
 }
 
 // mayCreate reports whether the server takes members now, as far as is known.
