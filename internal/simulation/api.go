@@ -133,6 +133,7 @@ const (
 
 // deliver decides the fate of a request and carries it out.
 func (run *Run) deliver(w writer, c call, do func() (client.Object, error)) (client.Object, error) {
+	run.watch.tries(w, c)
 	what := run.fate()
 	resource := run.server.tables[c.resource].resource
 	switch what {

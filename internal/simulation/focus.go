@@ -25,6 +25,9 @@ type focus struct {
 	// users, kubelet, requests and upheaval are how likely it is that users do something,
 	// something happens to a pod, a late request arrives, a process fails.
 	users, kubelet, arrival, upheaval int
+	// notices is how soon a process that was paused goes on, and then notices that it has
+	// lost the lease.
+	notices int
 	// oneFault is that one request in so many meets a fault, of those listed.
 	oneFault int
 	// oneIll is that one thing in so many that happens to a pod is bad.
@@ -42,7 +45,7 @@ type focus struct {
 func everything() focus {
 	return focus{
 		name: "everything", replicas: 2, templates: 2, pools: 2, claims: 6, sandboxes: 3, deeds: everyday(),
-		users: 30, kubelet: 80, arrival: 30, upheaval: 1, oneFault: 12, fates: anyFate(), oneIll: 10, oneStop: 24,
+		users: 30, kubelet: 80, arrival: 30, upheaval: 1, notices: 10, oneFault: 12, fates: anyFate(), oneIll: 10, oneStop: 24,
 	}
 }
 
@@ -56,7 +59,7 @@ func foci() []focus {
 	return []focus{
 		{
 			name: "claims whose requests fail", replicas: 1, templates: 1, pools: 1, claims: 4, stocked: true,
-			deeds: deeds(times(4, makeClaim), times(3, dropClaim), times(1, dropSandbox, suspend, changeClaim, scalePool, dropPod)),
+			deeds: deeds(times(4, makeClaim), times(3, dropClaim), times(1, dropSandbox, suspend, changeClaim, scalePool, dropPod, bestow)),
 			users: 30, kubelet: 80, arrival: 8, upheaval: 0, oneFault: 4, fates: unknown, oneIll: 60, oneStop: 24,
 		},
 		{
@@ -80,9 +83,9 @@ func foci() []focus {
 			users: 40, kubelet: 30, arrival: 8, upheaval: 0, oneFault: 4, fates: unknown, oneIll: 60, oneStop: 24,
 		},
 		{
-			name: "leaders that come and go", replicas: 2, templates: 1, pools: 1, claims: 3, stocked: true,
-			deeds: deeds(times(4, makeClaim), times(1, dropClaim, scalePool)),
-			users: 30, kubelet: 80, arrival: 8, upheaval: 5, oneFault: 10, fates: unknown, oneIll: 60, oneStop: 24, unfenced: true,
+			name: "leaders that come and go", replicas: 2, templates: 1, pools: 1, claims: 5, stocked: true,
+			deeds: deeds(times(4, makeClaim), times(2, dropClaim), times(1, scalePool, bestow)),
+			users: 60, kubelet: 80, arrival: 8, upheaval: 3, notices: 2, oneFault: 10, fates: unknown, oneIll: 60, oneStop: 24, unfenced: true,
 		},
 		{
 			name: "reads that are interrupted", replicas: 1, templates: 1, pools: 1, claims: 2, sandboxes: 1, stocked: true,

@@ -143,7 +143,7 @@ func (m Mutation) NoticedBy() []string {
 		AdoptUnconditionally:   {membersOnly, onePerClaim},
 		BindUnconditionally:    {bindingLasts, claimTruth},
 		SecondCandidate:        {onePerClaim},
-		SurplusBeforeBinding:   {boundLives, bindingLasts},
+		SurplusBeforeBinding:   {surplusLater, boundLives, bindingLasts},
 		DeleteMembersByUID:     {poolDeletesMembers, boundLives},
 		TerminatingIsCurrent:   {ownLivePod, readyOnly},
 		TrustPodName:           {ownLivePod, ownPods},

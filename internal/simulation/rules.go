@@ -16,6 +16,7 @@ const (
 	specLeftAlone      = "adoption leaves the spec alone"
 	freshBlueprint     = "no claim gets an older blueprint under Recreate"
 	poolSize           = "a pool has no more members than replicas"
+	surplusLater       = "surplus goes once the status names another"
 	poolDeletesMembers = "a pool deletes only its members"
 	absenceProved      = "absence is proved"
 	foreignKeys        = "foreign keys survive"

@@ -118,16 +118,22 @@ func (run *Run) faults() {
 		case !r.alive:
 			run.may(30, r.start)
 		case r.paused:
-			run.may(10, func() {
+			// One that was replaced in the meantime is the more dangerous, the more its
+			// successor is at.
+			likely := run.focus.notices
+			if run.leader != r {
+				likely *= 1 + 4*run.leader.passes("claim")
+			}
+			run.may(likely, func() {
 				run.note("%s resumes", r.name)
 				r.paused = false
 			})
 		case r.leading && run.leader != r:
-			run.may(10, r.crash) // it notices that it lost the lease, and ends
+			run.may(run.focus.notices, r.crash) // it notices that it lost the lease, and ends
 		default:
 			run.may(run.focus.upheaval, r.crash)
 			// A pause matters while something is under way.
-			run.may(run.focus.upheaval*(1+2*len(r.tasks)), func() {
+			run.may(run.focus.upheaval*(1+4*r.passes("claim")), func() {
 				run.note("%s pauses", r.name)
 				r.paused = true
 			})
@@ -137,6 +143,17 @@ func (run *Run) faults() {
 			run.may(20, func() { run.failOver(r) })
 		}
 	}
+}
+
+// passes is how many passes of a controller are under way.
+func (r *replica) passes(of string) int {
+	n := 0
+	for _, t := range r.tasks {
+		if t.controller == of {
+			n++
+		}
+	}
+	return n
 }
 
 // lease is how long it takes until the lease of a leader that is gone can be taken.

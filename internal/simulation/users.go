@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +28,7 @@ func everyday() []deed {
 	return deeds(
 		times(4, makeClaim), times(2, dropClaim, editTemplate, suspend, replace, stampSandbox),
 		times(1, changeClaim, scalePool, switchPool, dropSandbox, dropPool, dropTemplate, revertTemplate, forge, strip,
-			dropDependent, other, remake, olden),
+			dropDependent, other, remake, olden, bestow),
 	)
 }
 
@@ -172,6 +174,21 @@ func remake(w *world, run *Run) {
 	case "sandboxtemplates":
 		w.createTemplate(run, name)
 	}
+}
+
+// bestow gives a claim a Sandbox that it did not ask for, as somebody does who restores
+// a backup.
+func bestow(w *world, run *Run) {
+	claim := w.any(run, "sandboxclaims")
+	if claim == nil || claim.GetDeletionTimestamp() != nil {
+		return
+	}
+	s := &agents.Sandbox{ObjectMeta: named(fmt.Sprintf("b%d", w.bestowed))}
+	w.bestowed++
+	s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(claim, extensions.GroupVersion.WithKind(extensions.SandboxClaimKind))}
+	s.Spec.PodTemplate.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
+	run.note("user: give claim %s a Sandbox", claim.GetName())
+	w.create(run, "sandboxes", s)
 }
 
 // forge makes a Sandbox look like what it is not: annotations and labels are no

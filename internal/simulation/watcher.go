@@ -24,7 +24,12 @@ import (
 type watcher struct {
 	run     *Run
 	overlap overlap
-	budget  budget
+	// bestowed are Sandboxes that a user gave to a claim.
+	bestowed map[types.UID]bool
+	// tried is what the first pass had seen that tried to adopt each Sandbox. An adoption
+	// whose outcome is unknown is repeated, whatever became of the pod.
+	tried  map[client.ObjectKey]uint64
+	budget budget
 	// named counts the writes that only name members a claim passed over.
 	named int
 	// echoes are the objects whose status was last written by somebody who does not
@@ -50,7 +55,7 @@ type claimRecord struct {
 func (w *watcher) begin(run *Run) {
 	*w = watcher{
 		run: run, claims: map[types.UID]*claimRecord{}, pods: map[types.UID]bool{}, owners: map[types.UID]bool{}, stamps: map[types.UID]string{},
-		echoes: map[thing]bool{}, made: map[thing]time.Time{}, evidence: evidence{}, pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
+		echoes: map[thing]bool{}, bestowed: map[types.UID]bool{}, tried: map[client.ObjectKey]uint64{}, made: map[thing]time.Time{}, evidence: evidence{}, pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
 	}
 }
 
@@ -150,6 +155,9 @@ func (w *watcher) sandboxChanged(before, after *agents.Sandbox) {
 	owner := control.ControllerUID(after)
 	if record := w.claims[owner]; record != nil && !record.mine[after.UID] {
 		record.mine[after.UID] = true
+		if before == nil && run.writer == nil {
+			w.bestowed[after.UID] = true
+		}
 		w.atMostOne(owner)
 		if before != nil {
 			w.adopted(record, before, after)
@@ -188,6 +196,7 @@ func (w *watcher) sandboxWritten(before, after *agents.Sandbox) {
 	if before.DeletionTimestamp != nil || after != nil && after.DeletionTimestamp == nil {
 		return
 	}
+	w.surplusDeleted(before)
 	owner := control.ControllerOf(before, extensions.GroupName, extensions.SandboxWarmPoolKind)
 	if run.writer.controller == "warmpool" && owner == nil {
 		run.fail(poolDeletesMembers, "%s deleted Sandbox %s, which is no pool's", run.writer, before.Name)
@@ -203,6 +212,21 @@ func (w *watcher) sandboxWritten(before, after *agents.Sandbox) {
 	}
 }
 
+// surplusDeleted holds that of a claim's Sandboxes none is deleted before the claim says
+// which one stays, lest the other turns out to be the one that it is bound to. What
+// expires goes in any case.
+func (w *watcher) surplusDeleted(s *agents.Sandbox) {
+	if w.run.writer.controller != "claim" || w.overlap.on {
+		return
+	}
+	for _, obj := range w.run.server.peek("sandboxclaims") {
+		c := obj.(*extensions.SandboxClaim)
+		if control.IsControlledBy(s, c.UID) && c.Status.Sandbox.UID == "" && c.Spec.Lifecycle.ShutdownTime == nil && c.Spec.Lifecycle.TTLSecondsAfterFinished == nil {
+			w.run.fail(surplusLater, "%s deleted Sandbox %s of claim %s, which names none so far", w.run.writer, s.Name, c.Name)
+		}
+	}
+}
+
 // atMostOne holds that a claim controls one Sandbox.
 func (w *watcher) atMostOne(claim types.UID) {
 	if w.overlap.on {
@@ -210,7 +234,7 @@ func (w *watcher) atMostOne(claim types.UID) {
 	}
 	var live []string
 	for _, obj := range w.run.server.peek("sandboxes") {
-		if control.ControllerUID(obj) == claim && obj.GetDeletionTimestamp() == nil {
+		if control.ControllerUID(obj) == claim && obj.GetDeletionTimestamp() == nil && !w.bestowed[obj.GetUID()] {
 			live = append(live, obj.GetName())
 		}
 	}
@@ -238,7 +262,7 @@ func (w *watcher) adopted(claim *claimRecord, before, after *agents.Sandbox) {
 	case !blueprint.Intact(before):
 		run.fail(membersOnly, "%s adopted Sandbox %s, which is suspended or has an end", run.writer, after.Name)
 		return
-	case !w.evidence.since(after.UID, run.writer.seen.pods):
+	case !w.evidence.since(after.UID, min(run.writer.seen.pods, w.tried[client.ObjectKeyFromObject(after)])):
 		run.fail(readyOnly, "%s adopted Sandbox %s, which had no pod that served", run.writer, after.Name)
 		return
 	}
@@ -283,6 +307,13 @@ func (w *watcher) forbidden(claim *claimRecord, pool string, matches func(*exten
 		}
 	}
 	return true
+}
+
+// tries is told of every request before it is sent.
+func (w *watcher) tries(from writer, c call) {
+	if _, known := w.tried[c.key]; !known && from.controller == "claim" && c.verb == "patch" && c.resource == "sandboxes" {
+		w.tried[c.key] = from.seen.pods
+	}
 }
 
 // calledReady holds that a Sandbox is called Ready only for a pod of its own that

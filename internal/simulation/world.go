@@ -31,6 +31,7 @@ type world struct {
 	claims           int // how many claims were ever made
 	sandboxes        int // how many Sandboxes users ever made
 	stamps           int
+	bestowed         int
 	edits            int
 	dead             [2]bool // nodes
 	podQuota         bool
