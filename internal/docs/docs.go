@@ -10,7 +10,7 @@
 //	yaml file=F   a file, for commands that follow
 //
 // Of a block of commands, norun=REASON says that no test can run it, with dashes for the reason's
-// spaces, and exit=CODE that its last command ends with that exit code.
+// spaces, and exit=CODE,... that it ends with one of these exit codes.
 package docs
 
 import (

@@ -127,7 +127,7 @@ const blockMark = ">>> "
 // script is a document's blocks as one script for bash, and a line for each block that is left out.
 func script(document, text string) (script string, skipped []string) {
 	var out strings.Builder
-	out.WriteString("set -e\n")
+	out.WriteString("set -e -o pipefail\n")
 	for _, block := range docs.Blocks(text) {
 		where := fmt.Sprintf("%s:%d", document, block.Line)
 		commands, file, reason := block.Commands(), block.Words["file"], block.Words["norun"]
@@ -145,18 +145,42 @@ func script(document, text string) (script string, skipped []string) {
 	return out.String(), skipped
 }
 
-// expecting is commands of which the last ends with an exit code.
-func expecting(code, commands string) string {
-	if code == "" {
+// expecting is commands that end with one of some exit codes, which are separated by commas.
+func expecting(codes, commands string) string {
+	if codes == "" {
 		return commands
 	}
-	return "set +e\n" + commands + fmt.Sprintf("code=$?\nset -e\n[ $code = %s ] || { echo \"exit code $code, not %[1]s\"; exit 1; }\n", code)
+	return "set +e\n(\nset -e\n" + commands + fmt.Sprintf(")\ncode=$?\nset -e\n[[ ,%s, == *,$code,* ]] || { echo \"exit code $code, not %[1]s\"; exit 1; }\n", codes)
+}
+
+func TestADocumentFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		document string
+		code     int
+	}{
+		"never, where all commands succeed":              {"```sh\na=1\n```\n```sh\n[ $a = 1 ]\n```\n", 0},
+		"with the first command that does":               {"```sh\nfalse\ntrue\n```\n", 1},
+		"within a pipe, too":                             {"```console\n$ false | cat\n```\n", 1},
+		"not where an exit code is wanted":               {"```sh exit=3\n(exit 3)\n```\n", 0},
+		"nor where it is one of those wanted":            {"```sh exit=0,2\n(exit 2)\n```\n", 0},
+		"where it is another one than that":              {"```sh exit=3\ntrue\n```\n", 1},
+		"where an earlier command than the last one did": {"```sh exit=0,2\n(exit 3)\ntrue\n```\n", 1},
+		"not for what is not run":                        {"```sh norun=never\nfalse\n```\n```text\nfalse\n```\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			commands, _ := script("a.md", c.document)
+			command := exec.CommandContext(t.Context(), "bash", "-c", commands)
+			if said, err := command.CombinedOutput(); command.ProcessState.ExitCode() != c.code {
+				t.Errorf("%v\n%s", err, said)
+			}
+		})
+	}
 }
 
 func TestScriptOfADocument(t *testing.T) {
-	got, skipped := script("a.md", "```yaml file=b.yaml\nb: 1\n```\n```console\n$ one\nout\n```\n```sh exit=3\ntwo\n```\n```sh norun=it-never-ends\nthree\n```\n```yaml\nc: 1\n```\n")
-	want := "set -e\ncat > 'b.yaml' <<'END_OF_b.yaml'\nb: 1\nEND_OF_b.yaml\necho '>>> a.md:5'\none\necho '>>> a.md:9'\n" +
-		"set +e\ntwo\ncode=$?\nset -e\n[ $code = 3 ] || { echo \"exit code $code, not 3\"; exit 1; }\n"
+	got, skipped := script("a.md", "```yaml file=b.yaml\nb: 1\n```\n```console\n$ one\nout\n```\n```sh exit=0,3\ntwo\n```\n```sh norun=it-never-ends\nthree\n```\n```yaml\nc: 1\n```\n")
+	want := "set -e -o pipefail\ncat > 'b.yaml' <<'END_OF_b.yaml'\nb: 1\nEND_OF_b.yaml\necho '>>> a.md:5'\none\necho '>>> a.md:9'\n" +
+		"set +e\n(\nset -e\ntwo\n)\ncode=$?\nset -e\n[[ ,0,3, == *,$code,* ]] || { echo \"exit code $code, not 0,3\"; exit 1; }\n"
 	if got != want {
 		t.Errorf("got:\n%s", got)
 	}
