@@ -166,9 +166,17 @@ func contend(v *podVerdict, seen observed, now time.Time) {
 		waitForEnd(v, pod, now)
 	case kind == unowned:
 		v.problem = fmt.Sprintf(agents.MessageCannotAdoptFormat, "pod", pod.Name)
-	case pod.DeletionTimestamp != nil && control.ControllerOf(pod, agents.GroupName, agents.SandboxKind) != nil:
+	case leftBehind(s, pod):
 		v.waiting = agents.MessageEarlierPodGoing
 	default:
 		v.problem = otherOwner(agents.MessagePodOtherOwnerFormat, s, pod)
 	}
+}
+
+// leftBehind reports whether the pod is of an earlier Sandbox and goes without anybody's
+// help: it is terminating, or the garbage collector is about to see that there is
+// another Sandbox of its owner's name now.
+func leftBehind(s *agents.Sandbox, pod *corev1.Pod) bool {
+	owner := control.ControllerOf(pod, agents.GroupName, agents.SandboxKind)
+	return owner != nil && (pod.DeletionTimestamp != nil || owner.Name == s.Name && owner.UID != s.UID)
 }

@@ -166,6 +166,12 @@ func TestConditionsSayWhatIs(t *testing.T) {
 			},
 			want: conditions{notSuspended, "", "", "False/DependenciesNotReady: Pod of an earlier Sandbox of this name is terminating"},
 		},
+		"the pod of an earlier Sandbox of the name is about to go": {
+			more: func(o *observed) {
+				o.namesake = newPod(o.sandbox, func(p *corev1.Pod) { p.OwnerReferences[0].UID = "earlier" })
+			},
+			want: conditions{notSuspended, "", "", "False/DependenciesNotReady: Pod of an earlier Sandbox of this name is terminating"},
+		},
 		"the server refuses the pod": {
 			more: func(o *observed) { o.pass.refusals = []refusal{{subject: aboutPod, err: quota}} },
 			want: conditions{notSuspended, "", notKnown, failed + `pods "box" is forbidden: exceeded quota: small, used: pods=3`},
