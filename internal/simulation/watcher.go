@@ -291,8 +291,9 @@ func (w *watcher) madeFor(record *claimRecord, s *agents.Sandbox) {
 
 // forbidden reports whether a claim may not get a Sandbox of a blueprint: at all times
 // since the claim was created its pool was under Recreate, and the template another.
+// That the pool was switched to Recreate counts once the pass has seen it.
 func (w *watcher) forbidden(claim *claimRecord, pool string, matches func(*extensions.SandboxTemplate) bool) bool {
-	for _, state := range w.statesSince(w.pools, "sandboxwarmpools", pool, claim.created) {
+	for _, state := range w.statesSince(w.pools, "sandboxwarmpools", pool, min(claim.created, w.run.writer.seen.pools)) {
 		pool := asPool(state)
 		if pool == nil {
 			continue
