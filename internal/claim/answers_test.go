@@ -15,8 +15,6 @@ import (
 	"github.com/berthdev/berth/internal/consistent"
 )
 
-import ()
-
 func TestHowAStepMayEnd(t *testing.T) {
 	undecided := func(err error) error { return &consistent.UndecidedError{Verb: consistent.VerbCreate, Err: err} }
 	sandboxes := schema.GroupResource{Group: agents.GroupVersion.Group, Resource: "sandboxes"}

@@ -21,8 +21,6 @@ import (
 	"github.com/berthdev/berth/internal/consistent"
 )
 
-import ()
-
 // saying is a Sandbox of the claim's that says of itself what the condition says.
 func saying(status metav1.ConditionStatus, reason, message string) *agents.Sandbox {
 	return newSandbox("a", func(s *agents.Sandbox) {

@@ -16,8 +16,6 @@ import (
 	"github.com/berthdev/berth/internal/control"
 )
 
-import ()
-
 func TestVariablesGoWhereTheTemplateLetsThem(t *testing.T) {
 	const main, other, setup = "main", "other", "setup"
 	plain := func() *corev1.PodSpec {

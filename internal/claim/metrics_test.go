@@ -22,8 +22,6 @@ import (
 	"github.com/berthdev/berth/internal/kinds"
 )
 
-import ()
-
 // timed is a reconciler whose clock the test moves, and what it was told of a claim.
 type timed struct {
 	*Reconciler

@@ -15,8 +15,6 @@ import (
 	"github.com/berthdev/berth/internal/kinds"
 )
 
-import ()
-
 // policies is a view of one NetworkPolicy.
 type policies struct {
 	consistent.Kind[*networkingv1.NetworkPolicy]

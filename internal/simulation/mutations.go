@@ -52,30 +52,48 @@ func Mutations() []Mutation {
 	}
 }
 
+// controller names the one controller that has the bug; empty is all.
+func (m Mutation) controller() string {
+	switch m {
+	case SecondCandidate, SurplusBeforeBinding, NoBlueprintCheck:
+		return "claim"
+	case DeleteMembersByUID, ForgetTerminating, ForgetInFlight:
+		return "warmpool"
+	case TrustPodName, OwnerByName:
+		return "sandbox"
+	default:
+		return ""
+	}
+}
+
 // mutated returns the views as the named controller of a replica gets them.
 func (r *replica) mutated(controller string, views kinds.Views) kinds.Views {
-	switch m := r.run.settings.Mutation; {
-	case m == SecondCandidate && controller == "claim":
+	m := r.run.settings.Mutation
+	if only := m.controller(); only != "" && only != controller {
+		return views
+	}
+	switch m {
+	case SecondCandidate:
 		views.Sandboxes = &fickle{Kind: views.Sandboxes, given: map[types.NamespacedName]bool{}}
-	case m == SurplusBeforeBinding && controller == "claim":
+	case SurplusBeforeBinding:
 		views.Sandboxes = &hasty{views.Sandboxes, r}
-	case m == DeleteMembersByUID && controller == "warmpool":
+	case DeleteMembersByUID:
 		views.Sandboxes = &careless{views.Sandboxes}
-	case m == ForgetTerminating && controller == "warmpool":
+	case ForgetTerminating:
 		views.Sandboxes = &forgetful{views.Sandboxes}
-	case m == ForgetInFlight && controller == "warmpool":
+	case ForgetInFlight:
 		views.Sandboxes = &unaware{views.Sandboxes}
-	case m == NoBlueprintCheck && controller == "claim":
+	case NoBlueprintCheck:
 		views.WarmPools = &lenient{views.WarmPools}
-	case m == AbsenceFromCache:
+	case AbsenceFromCache:
 		views.WarmPools = &cached[*extensions.SandboxWarmPool]{views.WarmPools}
 		views.Templates = &cached[*extensions.SandboxTemplate]{views.Templates}
 		views.Sandboxes = &cached[*agents.Sandbox]{views.Sandboxes}
-	case m == TerminatingIsCurrent:
+	case TerminatingIsCurrent:
 		views.Pods = &undying{views.Pods}
-	case controller == "sandbox" && (m == TrustPodName || m == OwnerByName):
+	case TrustPodName, OwnerByName:
 		views.Pods = &misled{views.Pods, r, m}
-	case m == OwnerByVersion:
+	case OwnerByVersion:
 		views.Pods = &literal[*corev1.Pod]{views.Pods}
 		views.Sandboxes = &literal[*agents.Sandbox]{views.Sandboxes}
 	}

@@ -55,7 +55,8 @@ type claimRecord struct {
 func (w *watcher) begin(run *Run) {
 	*w = watcher{
 		run: run, claims: map[types.UID]*claimRecord{}, pods: map[types.UID]bool{}, owners: map[types.UID]bool{}, stamps: map[types.UID]string{},
-		echoes: map[thing]bool{}, bestowed: map[types.UID]bool{}, tried: map[client.ObjectKey]uint64{}, made: map[thing]time.Time{}, evidence: evidence{}, pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
+		echoes: map[thing]bool{}, bestowed: map[types.UID]bool{}, tried: map[client.ObjectKey]uint64{}, made: map[thing]time.Time{}, evidence: evidence{},
+		pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
 	}
 }
 
@@ -165,22 +166,33 @@ func (w *watcher) sandboxChanged(before, after *agents.Sandbox) {
 			w.madeFor(record, after)
 		}
 	}
-	if pool := control.ControllerOf(after, extensions.GroupName, extensions.SandboxWarmPoolKind); pool != nil && before == nil && run.writer != nil && !w.overlap.on {
-		members := 0
-		for _, obj := range run.server.peek("sandboxes") {
-			if control.ControllerUID(obj) == owner {
-				members++
-			}
+	if before == nil && run.writer != nil && !w.overlap.on {
+		w.memberMade(after)
+	}
+}
+
+// memberMade holds that a replica makes no more members than the pool had replicas since
+// the pass began.
+func (w *watcher) memberMade(s *agents.Sandbox) {
+	run := w.run
+	pool := control.ControllerOf(s, extensions.GroupName, extensions.SandboxWarmPoolKind)
+	if pool == nil {
+		return
+	}
+	members := 0
+	for _, obj := range run.server.peek("sandboxes") {
+		if control.ControllerUID(obj) == pool.UID {
+			members++
 		}
-		most := 0
-		for _, state := range w.statesSince(w.pools, "sandboxwarmpools", pool.Name, run.writer.seen.pools) {
-			if p := asPool(state); p != nil && p.UID == owner {
-				most = max(most, int(p.DesiredReplicas()))
-			}
+	}
+	most := 0
+	for _, state := range w.statesSince(w.pools, "sandboxwarmpools", pool.Name, run.writer.seen.pools) {
+		if p := asPool(state); p != nil && p.UID == pool.UID {
+			most = max(most, int(p.DesiredReplicas()))
 		}
-		if members > most {
-			run.fail(poolSize, "pool %s has %d members, and %d replicas at most since the pass began", pool.Name, members, most)
-		}
+	}
+	if members > most {
+		run.fail(poolSize, "pool %s has %d members, and %d replicas at most since the pass began", pool.Name, members, most)
 	}
 }
 
