@@ -53,19 +53,25 @@ func newSchedule(seed, round int) *schedule {
 		s.events = append(s.events, event{kind: k, at: within(r, 0, span), lasts: within(r, k.least, k.most), dice: r.Uint32()})
 	}
 	slices.SortFunc(s.events, func(a, b event) int { return int(a.at - b.at) })
-	for i := range 6 {
-		pools := []string{"shared", "strict", "rolling"}
-		b := burst{
-			at: within(r, 0, span), name: fmt.Sprintf("c%d-%d", round, i), pool: pools[r.IntN(len(pools))],
-			claims: 4 + r.IntN(14), release: 2 + r.IntN(3), refused: -1,
+	for _, e := range s.events { // a leader that is paused is in the middle of something
+		if e.kind.name == paused {
+			s.bursts = append(s.bursts, newBurst(r, fmt.Sprintf("c%d-p%d", round, len(s.bursts)), max(0, e.at-100*time.Millisecond)))
 		}
-		if r.IntN(2) == 0 {
-			b.refused = r.IntN(b.claims)
-		}
-		s.bursts = append(s.bursts, b)
+	}
+	for i := range 5 {
+		s.bursts = append(s.bursts, newBurst(r, fmt.Sprintf("c%d-%d", round, i), within(r, 0, span)))
 	}
 	slices.SortFunc(s.bursts, func(a, b burst) int { return int(a.at - b.at) })
 	return s
+}
+
+func newBurst(r *rand.Rand, name string, at time.Duration) burst {
+	pools := []string{"shared", "strict", "rolling"}
+	b := burst{at: at, name: name, pool: pools[r.IntN(len(pools))], claims: 4 + r.IntN(14), release: 2 + r.IntN(3), refused: -1}
+	if r.IntN(2) == 0 {
+		b.refused = r.IntN(b.claims)
+	}
+	return b
 }
 
 // within draws a time.
