@@ -98,6 +98,11 @@ func (w *watcher) claimAtRest(c *extensions.SandboxClaim) {
 			mine = append(mine, obj.(*agents.Sandbox))
 		}
 	}
+	if bound := asSandbox(run.server.tables["sandboxes"].objects[key(c.Status.Sandbox.Name)]); bound != nil && !control.IsControlledBy(bound, c.UID) {
+		// Somebody took the claim's Sandbox away from it: it says so, and touches nothing
+		// until that is settled, what somebody gave it included.
+		mine = slices.DeleteFunc(mine, func(s *agents.Sandbox) bool { return w.bestowed[s.UID] })
+	}
 	fail := func(what string) {
 		run.fail(claimTruth, "claim %s: %s (%s: %s; bound to %q, controls %d)", c.Name, what,
 			ready.Reason, ready.Message, c.Status.Sandbox.Name, len(mine))
