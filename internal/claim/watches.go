@@ -84,13 +84,21 @@ func (r *Reconciler) sandboxChanged(before, after client.Object) []reconcile.Req
 		// A Sandbox of a claim's own name may have stood in the claim's way.
 		wake = append(wake, control.Request(old.Namespace, old.Name))
 	}
+	if !matters(old, current) {
+		return wake
+	}
 	for _, s := range []*agents.Sandbox{old, current} {
-		if s == nil || !matters(old, current) {
+		if s == nil {
 			continue
 		}
 		if ref := control.ControllerOf(s, extensions.GroupName, extensions.SandboxClaimKind); ref != nil {
 			wake = append(wake, control.Request(s.Namespace, ref.Name))
 		}
+	}
+	if controller := either(before, after); control.ControllerOf(controller, extensions.GroupName, extensions.SandboxClaimKind) == nil {
+		// A broken watch may have hidden that the Sandbox ever was a claim's: the claim that
+		// is bound to it knows.
+		wake = append(wake, r.claimsBy(kinds.BySandbox, controller.GetNamespace(), controller.GetName())...)
 	}
 	return wake
 }

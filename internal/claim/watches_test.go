@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/consistent"
 	"github.com/berthdev/berth/internal/control"
@@ -39,13 +40,18 @@ func TestTheNextClaimOfANameTakesThePlaceOfTheFormerInTheQueue(t *testing.T) {
 	}
 }
 
-// peeking is a view of claims of which only Peek is used.
+// peeking is a view of unbound claims of which only Peek is used.
 type peeking struct {
 	consistent.Kind[*extensions.SandboxClaim]
 	claims []*extensions.SandboxClaim
 }
 
-func (p peeking) Peek(string, string) []*extensions.SandboxClaim { return p.claims }
+func (p peeking) Peek(index, _ string) []*extensions.SandboxClaim {
+	if index == kinds.BySandbox {
+		return nil
+	}
+	return p.claims
+}
 
 func TestAMemberWakesClaimsThatTakeFromAnyPool(t *testing.T) {
 	anyPool := claimWithUID("any")
@@ -109,4 +115,13 @@ func (b byIndex) Peek(index, value string) []*extensions.SandboxClaim {
 		return nil
 	}
 	return []*extensions.SandboxClaim{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}
+}
+
+func TestASandboxThatIsNobodysWakesTheClaimThatIsBoundToIt(t *testing.T) {
+	r := New(control.Environment{}, kinds.Views{Claims: byIndex{found: map[string]string{kinds.BySandbox + " default/taken": "task"}}}, Options{})
+	// The watch was broken while the claim made the Sandbox and somebody took it away.
+	stripped := newSandbox("taken", func(s *agents.Sandbox) { s.OwnerReferences = nil })
+	if woken := r.sandboxChanged(nil, stripped); !slices.Contains(woken, control.Request("default", "task")) {
+		t.Errorf("woke %v", woken)
+	}
 }

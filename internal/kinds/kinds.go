@@ -32,6 +32,8 @@ const (
 	ByTemplate = "template"
 	// ByPool finds unbound claims by InNamespace of the SandboxWarmPool they name.
 	ByPool = "pool"
+	// BySandbox finds bound claims by InNamespace of the Sandbox their status names.
+	BySandbox = "sandbox"
 )
 
 // InNamespace is the index value of a name, unique across namespaces.
@@ -106,7 +108,8 @@ func WarmPools() Kind[*extensions.SandboxWarmPool] {
 	}
 }
 
-// Claims are found, while unbound, by the pool or template they name.
+// Claims are found, while unbound, by the pool or template they name, and then by their
+// Sandbox.
 func Claims() Kind[*extensions.SandboxClaim] {
 	unbound := func(name func(*extensions.SandboxClaim) string) consistent.Index[*extensions.SandboxClaim] {
 		return func(c *extensions.SandboxClaim) []string {
@@ -123,6 +126,9 @@ func Claims() Kind[*extensions.SandboxClaim] {
 		Indexes: map[string]consistent.Index[*extensions.SandboxClaim]{
 			ByPool:     unbound((*extensions.SandboxClaim).PoolName),
 			ByTemplate: unbound((*extensions.SandboxClaim).TemplateName),
+			BySandbox: func(c *extensions.SandboxClaim) []string {
+				return named(c.Namespace, c.Status.Sandbox.Name)
+			},
 		},
 		Slim: withoutManagedFields[*extensions.SandboxClaim],
 	}

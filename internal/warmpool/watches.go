@@ -95,11 +95,11 @@ func (r *Reconciler) forTemplate(before, after client.Object) []reconcile.Reques
 	return r.poolsOf(obj.GetNamespace(), obj.GetName())
 }
 
-// forPolicy wakes the pools of a template when somebody else's NetworkPolicy that was
-// in the way of its own is gone or is not theirs any more. Ours coming and going
-// changes nothing for a pool.
-func (r *Reconciler) forPolicy(before, _ client.Object) []reconcile.Request {
-	if before == nil || before.GetAnnotations()[agents.AnnotationTemplateUID] != "" && before.GetDeletionTimestamp() == nil {
+// forPolicy wakes the pools of a template when a NetworkPolicy that was in the way of
+// its own is gone, one of a former template of the name included, or is not somebody
+// else's any more. That ours comes or changes means nothing to a pool.
+func (r *Reconciler) forPolicy(before, after client.Object) []reconcile.Request {
+	if before == nil || after != nil && before.GetAnnotations()[agents.AnnotationTemplateUID] != "" && before.GetDeletionTimestamp() == nil {
 		return nil
 	}
 	return r.poolsOf(before.GetNamespace(), template.ByPolicyName(before.GetName()))
