@@ -9,15 +9,17 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/deploy"
 	"github.com/berthdev/berth/internal/claim"
 	"github.com/berthdev/berth/internal/cli"
 	"github.com/berthdev/berth/internal/control"
@@ -37,31 +39,35 @@ type living struct {
 	*space
 	cluster *localcluster.Cluster
 	manager *managertest.Manager
-	changes chan struct{} // tells that something in the namespace changed
+	changes chan struct{} // tells that something changed that an answer may rest on
 }
 
 func newLiving(t *testing.T) *living {
 	t.Helper()
 	c := clustertest.ControlPlane(t, clustertest.WithScheduler())
 	managertest.Install(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	if err := c.FakeNodes(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := client.NewWithWatch(clustertest.RESTConfig(t, c, "test"), client.Options{Scheme: manager.Scheme()})
+	scheme := manager.Scheme()
+	if err := coordinationv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := client.NewWithWatch(clustertest.RESTConfig(t, c, "test"), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &living{space: &space{WithWatch: reader, t: t, ctx: ctx, name: "why"}, cluster: c, changes: make(chan struct{}, 1)}
 	w.must(w.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}))
 	for _, list := range []client.ObjectList{
-		&corev1.PodList{}, &agents.SandboxList{}, &extensions.SandboxClaimList{}, &extensions.SandboxWarmPoolList{}, &corev1.EventList{},
+		&corev1.PodList{}, &corev1.EventList{}, &networkingv1.NetworkPolicyList{},
+		&agents.SandboxList{}, &extensions.SandboxClaimList{}, &extensions.SandboxWarmPoolList{}, &extensions.SandboxTemplateList{},
 	} {
-		events, err := w.Watch(ctx, list, client.InNamespace(w.name))
-		w.must(err)
-		go w.follow(events)
+		w.follow(list, w.name)
 	}
+	w.follow(&coordinationv1.LeaseList{}, deploy.Namespace)
 	w.manager = managertest.Start(t, c, managertest.Options{LeaderElection: true, Controllers: []manager.Controller{
 		{Events: "sandbox-controller", New: func(env control.Environment, views kinds.Views) control.Controller {
 			return sandbox.New(env, views, sandbox.Options{})
@@ -79,13 +85,19 @@ func newLiving(t *testing.T) *living {
 	return w
 }
 
-func (w *living) follow(events watch.Interface) {
-	for range events.ResultChan() {
-		select {
-		case w.changes <- struct{}{}:
-		default:
+// follow counts what happens to the objects of a list as a change.
+func (w *living) follow(list client.ObjectList, namespace string) {
+	w.t.Helper()
+	events, err := w.Watch(w.ctx, list, client.InNamespace(namespace))
+	w.must(err)
+	go func() {
+		for range events.ResultChan() {
+			select {
+			case w.changes <- struct{}{}:
+			default:
+			}
 		}
-	}
+	}()
 }
 
 // why asks, again after every change, until the answer has this exit code and these texts.
