@@ -84,6 +84,21 @@ func asForeign(w *watcher, resource, name string) bool {
 	return obj != nil && control.ControllerUID(obj) == ""
 }
 
+// sandboxesOf returns the Sandboxes that a claim at rest has to answer for. A claim whose
+// Sandbox somebody took away says so, and touches nothing until that is settled, what
+// somebody gave it included.
+func (w *watcher) sandboxesOf(c *extensions.SandboxClaim) []*agents.Sandbox {
+	bound := asSandbox(w.run.server.tables["sandboxes"].objects[key(c.Status.Sandbox.Name)])
+	takenAway := bound != nil && !control.IsControlledBy(bound, c.UID)
+	var mine []*agents.Sandbox
+	for _, obj := range w.run.server.peek("sandboxes") {
+		if control.IsControlledBy(obj, c.UID) && (!takenAway || !w.bestowed[obj.GetUID()]) {
+			mine = append(mine, obj.(*agents.Sandbox))
+		}
+	}
+	return mine
+}
+
 // claimAtRest: bound to a Sandbox of its own, or a reason why not.
 func (w *watcher) claimAtRest(c *extensions.SandboxClaim) {
 	run := w.run
@@ -92,17 +107,7 @@ func (w *watcher) claimAtRest(c *extensions.SandboxClaim) {
 		run.fail(claimSays, "claim %s has no Ready condition", c.Name)
 		return
 	}
-	var mine []*agents.Sandbox
-	for _, obj := range run.server.peek("sandboxes") {
-		if control.IsControlledBy(obj, c.UID) {
-			mine = append(mine, obj.(*agents.Sandbox))
-		}
-	}
-	if bound := asSandbox(run.server.tables["sandboxes"].objects[key(c.Status.Sandbox.Name)]); bound != nil && !control.IsControlledBy(bound, c.UID) {
-		// Somebody took the claim's Sandbox away from it: it says so, and touches nothing
-		// until that is settled, what somebody gave it included.
-		mine = slices.DeleteFunc(mine, func(s *agents.Sandbox) bool { return w.bestowed[s.UID] })
-	}
+	mine := w.sandboxesOf(c)
 	fail := func(what string) {
 		run.fail(claimTruth, "claim %s: %s (%s: %s; bound to %q, controls %d)", c.Name, what,
 			ready.Reason, ready.Message, c.Status.Sandbox.Name, len(mine))

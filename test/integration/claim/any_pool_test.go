@@ -13,7 +13,6 @@ import (
 	"github.com/berthdev/berth/internal/localcluster"
 )
 
-
 // A claim that names its template gets that, whatever becomes of the pools it could have
 // been served from.
 func TestAClaimOfAnyPoolKeepsToItsTemplate(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 	"github.com/berthdev/berth/internal/manager/managertest"
 )
 
-
 // Two hundred claims stand before a pool of twenty when the controllers start: the
 // members go to the twenty oldest claims, members that come up serve some of the others,
 // and the rest start cold at once. Nobody asks for anything twice.

@@ -19,7 +19,6 @@ import (
 	"github.com/berthdev/berth/internal/manager/managertest"
 )
 
-
 func TestTimesAreWrittenToClaimsWhenAsked(t *testing.T) {
 	w := newWorld(t)
 	w.template("python")

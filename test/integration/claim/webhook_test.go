@@ -17,7 +17,6 @@ import (
 	"github.com/berthdev/berth/internal/localcluster/clustertest"
 )
 
-
 // failing makes a webhook of Sandboxes that does not answer, in the world's namespace.
 func (w *world) failing(operation admissionv1.OperationType) (end func()) {
 	w.Helper()
