@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,7 @@ func (r *Reconciler) Watches() []control.Watch {
 	return []control.Watch{
 		{Object: &extensions.SandboxClaim{}, Enqueue: r.claimChanged},
 		{Object: &agents.Sandbox{}, Enqueue: r.sandboxChanged},
+		{Object: &corev1.Pod{}, Enqueue: r.podChanged},
 		{Object: &extensions.SandboxWarmPool{}, Enqueue: r.poolChanged},
 		{Object: &extensions.SandboxTemplate{}, Enqueue: r.templateChanged},
 		{Object: &networkingv1.NetworkPolicy{}, Enqueue: r.policyChanged},
@@ -128,6 +130,20 @@ func matters(old, current *agents.Sandbox) bool {
 func sameCondition(old, current *agents.Sandbox, kind string) bool {
 	was, is := apimeta.FindStatusCondition(old.Status.Conditions, kind), apimeta.FindStatusCondition(current.Status.Conditions, kind)
 	return was == nil && is == nil || was != nil && is != nil && *was == *is
+}
+
+// podChanged looks at members again that were passed over because of their pod. When
+// that is ready again before anybody has said on the member that it was not, the member
+// never changes.
+func (r *Reconciler) podChanged(before, after client.Object) []reconcile.Request {
+	ready := func(obj client.Object) bool {
+		pod, ok := obj.(*corev1.Pod)
+		return ok && podReady(pod)
+	}
+	if !ready(after) || ready(before) && before.GetResourceVersion() != after.GetResourceVersion() {
+		return nil
+	}
+	return requests(r.roster.Recheck(control.ControllerUID(after)))
 }
 
 // memberChanged brings the roster up to date.

@@ -251,6 +251,26 @@ func (r *Roster) TakeRejected(poolKey types.NamespacedName, c Claim, looked map[
 	return Offer{Member: &m, Wake: wake}
 }
 
+// Recheck says that something about a member changed of which the member itself does
+// not tell, such as its pod. One that was set aside is as ready as any again; whoever
+// is promised the member looks once more. The claims to wake are returned.
+func (r *Roster) Recheck(member types.UID) []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.pools {
+		if claim, ok := p.taken[member]; ok {
+			return []types.NamespacedName{p.promised[claim].claim.Key}
+		}
+		if at := slices.IndexFunc(p.aside, func(m Member) bool { return m.UID == member }); at >= 0 {
+			m := p.aside[at]
+			p.aside = slices.Delete(p.aside, at, at+1)
+			p.readyAt[m.UID] = p.ready.PushBack(m)
+			return r.serve(p)
+		}
+	}
+	return nil
+}
+
 // Won says that the claim adopted the member it was promised.
 func (r *Roster) Won(claim types.UID) {
 	r.mu.Lock()
