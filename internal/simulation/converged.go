@@ -85,11 +85,11 @@ func asForeign(w *watcher, resource, name string) bool {
 }
 
 // sandboxesOf returns the Sandboxes that a claim at rest has to answer for. A claim whose
-// Sandbox somebody took away says so, and touches nothing until that is settled, what
-// somebody gave it included.
+// Sandbox is gone, or was taken away, says so, and touches nothing until that is settled,
+// what somebody gave it included.
 func (w *watcher) sandboxesOf(c *extensions.SandboxClaim) []*agents.Sandbox {
 	bound := asSandbox(w.run.server.tables["sandboxes"].objects[key(c.Status.Sandbox.Name)])
-	takenAway := bound != nil && !control.IsControlledBy(bound, c.UID)
+	takenAway := c.Status.Sandbox.Name != "" && (bound == nil || !control.IsControlledBy(bound, c.UID))
 	var mine []*agents.Sandbox
 	for _, obj := range w.run.server.peek("sandboxes") {
 		if control.IsControlledBy(obj, c.UID) && (!takenAway || !w.bestowed[obj.GetUID()]) {
