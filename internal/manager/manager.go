@@ -248,7 +248,7 @@ func (m *Manager) Elected() <-chan struct{} { return m.manager.Elected() }
 
 // explained adds to an error of talking to the server what a person can do about it.
 func explained(err error) error {
-	if noKind := (*meta.NoKindMatchError)(nil); errors.As(err, &noKind) {
+	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%w; install the CustomResourceDefinitions first: kubectl apply -f deploy/crds", err)
 	}
 	return fmt.Errorf("reach the API server: %w", err)

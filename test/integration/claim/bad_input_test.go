@@ -92,9 +92,9 @@ func TestAQuotaOfPodsIsToldOnEveryLevel(t *testing.T) {
 	w := newWorld(t)
 	w.template("python")
 	q := w.quota(corev1.ResourcePods, "1")
-	w.unfilled("python", "python", 2)
-	w.unfilled("cold", "python", 0)
 	requests := w.requests(func() {
+		w.unfilled("python", "python", 2)
+		w.unfilled("cold", "python", 0)
 		w.claim("task", "cold")
 		w.claim("other", "cold")
 		w.claim("third", "cold")

@@ -35,8 +35,9 @@ import (
 	"github.com/berthdev/berth/internal/warmpool"
 )
 
-// limit is for something that takes seconds to have happened on a slow machine.
-const limit = 8 * time.Minute
+// limit is for something that takes seconds to have happened, or a minute or two if it is
+// thousands of things, on a slow machine.
+const limit = 20 * time.Minute
 
 var cluster *localcluster.Cluster
 
