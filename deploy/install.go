@@ -54,7 +54,7 @@ func Install(ctx context.Context, config *rest.Config) error {
 	}
 	mutating := true
 	for _, policy := range policies {
-		switch err := apply(ctx, client, policy); {
+		switch _, err := apply(ctx, client, policy); {
 		case apierrors.IsNotFound(err): // the server does not have the kind
 			mutating = mutating && policy.GetKind() != "MutatingAdmissionPolicy"
 		case err != nil:
@@ -82,48 +82,48 @@ func InstallCRDs(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	for _, crd := range crds {
-		if err := apply(ctx, client, crd); err != nil {
+		if _, err := apply(ctx, client, crd); err != nil {
 			return err
 		}
 	}
 	for _, crd := range crds {
-		if err := established(ctx, client, crd.GetName()); err != nil {
+		if err := established(ctx, client, crd); err != nil {
 			return fmt.Errorf("wait until %s is served: %w", crd.GetName(), err)
 		}
 	}
 	return nil
 }
 
-func apply(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
+// apply returns the object as the server has it then.
+func apply(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	resource, ok := resources[object.GetKind()]
 	if !ok {
-		return fmt.Errorf("no resource known for kind %s", object.GetKind())
+		return nil, fmt.Errorf("no resource known for kind %s", object.GetKind())
 	}
-	_, err := client.Resource(resource).Apply(ctx, object.GetName(), object,
+	applied, err := client.Resource(resource).Apply(ctx, object.GetName(), object,
 		metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	if err != nil {
-		return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+		return nil, fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	return nil
+	return applied, nil
 }
 
-// established waits until a definition says that it is served.
-func established(ctx context.Context, client dynamic.Interface, name string) error {
+// established waits until a definition says that it is served. It applies it each time,
+// because an earlier one that was just deleted stays until its objects are gone, and
+// takes what was applied to it along.
+func established(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
 	return wait.PollUntilContextCancel(ctx, probeInterval, true, func(ctx context.Context) (bool, error) {
-		crd, err := client.Resource(resources["CustomResourceDefinition"]).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		return isEstablished(crd), nil
+		applied, err := apply(ctx, client, crd)
+		return err == nil && isEstablished(applied), err
 	})
 }
 
-// isEstablished reports whether a definition says that it is served. One that was just
-// created has no conditions, or null ones.
+// isEstablished reports whether a definition says that it is served, and will be. One
+// that was just created has no conditions, or null ones.
 func isEstablished(crd *unstructured.Unstructured) bool {
 	conditions, _, err := unstructured.NestedFieldNoCopy(crd.Object, "status", "conditions")
 	list, _ := conditions.([]any)
-	return err == nil && slices.ContainsFunc(list, func(c any) bool {
+	return err == nil && crd.GetDeletionTimestamp() == nil && slices.ContainsFunc(list, func(c any) bool {
 		condition, _ := c.(map[string]any)
 		return condition["type"] == "Established" && condition["status"] == "True"
 	})

@@ -4,7 +4,9 @@ package deploy
 
 import (
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -23,5 +25,14 @@ func TestADefinitionWithoutConditionsIsNotServedYet(t *testing.T) {
 		if got := isEstablished(crd); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+func TestADefinitionThatIsBeingDeletedIsNotServed(t *testing.T) {
+	crd := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{
+		"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}}}
+	crd.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	if isEstablished(crd) {
+		t.Error("it goes with its objects, and is taken as served")
 	}
 }
