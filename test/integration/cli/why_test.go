@@ -68,9 +68,11 @@ func newLiving(t *testing.T) *living {
 		w.follow(list, w.name)
 	}
 	w.follow(&coordinationv1.LeaseList{}, deploy.Namespace)
+	pods, err := manager.WholePods(clustertest.RESTConfig(t, c, "controller"))
+	w.must(err)
 	w.manager = managertest.Start(t, c, managertest.Options{LeaderElection: true, Controllers: []manager.Controller{
 		{Events: "sandbox-controller", New: func(env control.Environment, views kinds.Views) control.Controller {
-			return sandbox.New(env, views, sandbox.Options{})
+			return sandbox.New(env, views, sandbox.Options{WholePods: pods})
 		}},
 		{Events: "sandboxtemplate-controller", New: func(env control.Environment, views kinds.Views) control.Controller {
 			return template.New(env, views)
