@@ -57,6 +57,9 @@ func TestFiftyClaimsAtOnceBindFiftySandboxes(t *testing.T) {
 		}
 	}
 	for _, name := range all {
+		if n := w.passes.untilBound(w.key(name)); n != 1 {
+			t.Errorf("pass %d of claim %s bound it, want the first", n, name)
+		}
 		if n := w.passes.of(w.key(name)); n > 3 {
 			t.Errorf("claim %s took %d passes, want at most 3", name, n)
 		}

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
@@ -120,7 +119,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, WithWatch: c, passes: &passes{count: map[types.NamespacedName]int{}}}
+	w := &world{T: t, WithWatch: c, passes: newPasses(c)}
 	w.namespace = w.newNamespace()
 	w.manager = managertest.Start(t, cluster, managertest.Options{Controllers: w.controllers()})
 	return w
@@ -141,30 +140,6 @@ func (w *world) controllers() []manager.Controller {
 			return &counted{claim.New(env, views, claim.Options{}), w.passes}
 		}},
 	}
-}
-
-// passes counts a controller's passes by object.
-type passes struct {
-	mu    sync.Mutex
-	count map[types.NamespacedName]int
-}
-
-func (p *passes) of(key types.NamespacedName) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.count[key]
-}
-
-type counted struct {
-	control.Controller
-	passes *passes
-}
-
-func (c *counted) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	c.passes.mu.Lock()
-	c.passes.count[req.NamespacedName]++
-	c.passes.mu.Unlock()
-	return c.Controller.Reconcile(ctx, req)
 }
 
 func (w *world) must(err error) {
