@@ -152,14 +152,19 @@ type passes struct {
 	current    <-chan struct{}
 }
 
-// Reconcile implements reconcile.Reconciler.
+// Reconcile implements reconcile.Reconciler. A pass that ends because the process does is
+// no failure, and is not told of as one.
 func (p *passes) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	select {
 	case <-p.current:
-		return p.controller.Reconcile(onBehalfOf(ctx, p.controller.Name()), request)
 	case <-ctx.Done():
-		return reconcile.Result{}, ctx.Err()
+		return reconcile.Result{}, nil
 	}
+	result, err := p.controller.Reconcile(onBehalfOf(ctx, p.controller.Name()), request)
+	if ctx.Err() != nil {
+		return reconcile.Result{}, nil
+	}
+	return result, err
 }
 
 // byKind groups watches of the same kind, in the order the kinds first appear.

@@ -141,12 +141,32 @@ func TestNoPassRunsBeforeTheViewsAreCurrent(t *testing.T) {
 	p := &passes{controller: s, current: current}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Reconcile(ctx, reconcile.Request{}); !errors.Is(err, context.Canceled) || s.passes.Load() != 0 {
+	if _, err := p.Reconcile(ctx, reconcile.Request{}); err != nil || s.passes.Load() != 0 {
 		t.Errorf("gave %v after %d passes", err, s.passes.Load())
 	}
 	close(current)
 	if _, err := p.Reconcile(t.Context(), reconcile.Request{}); err != nil || s.passes.Load() != 1 {
 		t.Errorf("gave %v after %d passes", err, s.passes.Load())
+	}
+}
+
+// interrupted is a controller whose process ends during its pass.
+type interrupted struct {
+	sleeper
+	end context.CancelFunc
+}
+
+func (i *interrupted) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	i.end()
+	return reconcile.Result{}, ctx.Err()
+}
+
+func TestAPassThatEndsWithTheProcessIsNoFailure(t *testing.T) {
+	current := make(chan struct{})
+	close(current)
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := (&passes{controller: &interrupted{end: cancel}, current: current}).Reconcile(ctx, reconcile.Request{}); err != nil {
+		t.Errorf("gave %v", err)
 	}
 }
 
