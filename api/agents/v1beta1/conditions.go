@@ -49,8 +49,7 @@ const (
 	ReasonPodTerminated = "PodTerminated"
 	// ReasonPodNotOwned: a pod of the Sandbox's name belongs to something else.
 	ReasonPodNotOwned = "PodNotOwned"
-	// ReasonPodTerminating: the pod is on its way out. It is also a reason of
-	// Ready while a successor waits for the old pod to go.
+	// ReasonPodTerminating: the pod is on its way out.
 	ReasonPodTerminating = "PodTerminating"
 	// ReasonPodNotTerminated is never set any more.
 	//
