@@ -103,6 +103,7 @@ func newProgram(calledBy string, streams genericiooptions.IOStreams) *program {
 		p.suspendCommand(),
 		p.resumeCommand(),
 		p.releaseCommand(),
+		p.agentsCommand(),
 		p.localCommand(),
 		p.versionCommand(),
 		p.completionCommand(),

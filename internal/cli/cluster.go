@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentruntime "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/localcluster"
@@ -65,20 +66,26 @@ func kinds() (*kruntime.Scheme, meta.RESTMapper, error) {
 	scheme := kruntime.NewScheme()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, add := range []func(*kruntime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, agents.AddToScheme, extensions.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, agents.AddToScheme, extensions.AddToScheme, agentruntime.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, nil, err
 		}
 	}
 	for kind, resource := range map[schema.GroupVersionKind]string{
-		corev1.SchemeGroupVersion.WithKind("Pod"):                        "pods",
-		corev1.SchemeGroupVersion.WithKind("Event"):                      "events",
-		appsv1.SchemeGroupVersion.WithKind("Deployment"):                 "deployments",
-		agents.GroupVersion.WithKind(agents.SandboxKind):                 "sandboxes",
-		extensions.GroupVersion.WithKind(extensions.SandboxClaimKind):    "sandboxclaims",
-		extensions.GroupVersion.WithKind(extensions.SandboxWarmPoolKind): "sandboxwarmpools",
-		extensions.GroupVersion.WithKind(extensions.SandboxTemplateKind): "sandboxtemplates",
+		corev1.SchemeGroupVersion.WithKind("Pod"):                         "pods",
+		corev1.SchemeGroupVersion.WithKind("Event"):                       "events",
+		corev1.SchemeGroupVersion.WithKind("Service"):                     "services",
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"):              "serviceaccounts",
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"):       "persistentvolumeclaims",
+		appsv1.SchemeGroupVersion.WithKind("Deployment"):                  "deployments",
+		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):                  "replicasets",
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"):                 "statefulsets",
+		agentruntime.GroupVersion.WithKind(agentruntime.AgentRuntimeKind): "agentruntimes",
+		agents.GroupVersion.WithKind(agents.SandboxKind):                  "sandboxes",
+		extensions.GroupVersion.WithKind(extensions.SandboxClaimKind):     "sandboxclaims",
+		extensions.GroupVersion.WithKind(extensions.SandboxWarmPoolKind):  "sandboxwarmpools",
+		extensions.GroupVersion.WithKind(extensions.SandboxTemplateKind):  "sandboxtemplates",
 	} {
 		group := kind.GroupVersion()
 		mapper.AddSpecific(kind, group.WithResource(resource), group.WithResource(strings.ToLower(kind.Kind)), meta.RESTScopeNamespace)

@@ -24,6 +24,9 @@ type logsOptions struct {
 	timestamps bool
 	tail       int64 // lines; below 0 means all
 	since      time.Duration
+
+	// again and events are the commands that print these logs, and that say what happened to the pod.
+	again, events string
 }
 
 func (p *program) logsCommand() *cobra.Command {
@@ -52,6 +55,11 @@ func (p *program) logsCommand() *cobra.Command {
 			return p.logs(cmd.Context(), o)
 		},
 	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *logsOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	containerFlag(cmd, &o.container)
 	flags.BoolVarP(&o.follow, "follow", "f", false, "go on with what is written from now on")
@@ -60,7 +68,6 @@ func (p *program) logsCommand() *cobra.Command {
 	flags.Var(count{&o.tail, "write how many lines, such as 20"}, "tail", "print only this many lines from the end; by default all")
 	flags.Lookup("tail").DefValue = ""
 	spanFlag(flags, &o.since, "since", "print only what is no older than this; by default all")
-	return cmd
 }
 
 // request is what to ask the API server for.
@@ -85,6 +92,12 @@ func (p *program) logs(ctx context.Context, o logsOptions) error {
 	if err != nil {
 		return err
 	}
+	o.again, o.events = "logs "+o.target.String(), "events "+o.target.String()
+	return p.printLogs(ctx, c, pod, o)
+}
+
+func (p *program) printLogs(ctx context.Context, c *cluster, pod *corev1.Pod, o logsOptions) error {
+	var err error
 	if o.container, err = chosenContainer(pod, o.container); err != nil {
 		return err
 	}
@@ -105,7 +118,7 @@ func (p *program) logs(ctx context.Context, o logsOptions) error {
 		return ctx.Err()
 	case err != nil:
 		return &problem{cause: fmt.Errorf("the log of pod %s broke off: %w", pod.Name, err),
-			next: []string{p.command("logs", o.target.String(), "-f --since 1m") + " goes on"}}
+			next: []string{p.command(o.again, "-f --since 1m") + " goes on"}}
 	}
 	return nil
 }
@@ -117,11 +130,11 @@ func (p *program) noLogs(err error, pod *corev1.Pod, o logsOptions) error {
 		return err
 	case o.previous && strings.Contains(err.Error(), "previous terminated container"):
 		return &problem{cause: fmt.Errorf("container %s of pod %s has not been started again, so there is no previous one", o.container, pod.Name),
-			next: []string{p.command("logs", o.target.String()) + " prints those of the one that runs"}}
+			next: []string{p.command(o.again) + " prints those of the one that runs"}}
 	}
 	cause := fmt.Errorf("container %s of pod %s has no logs: %w", o.container, pod.Name, err)
 	if status := statusOf(pod, o.container); status != nil && status.State.Waiting != nil {
 		cause = fmt.Errorf("container %s of pod %s has not started: %s", o.container, pod.Name, stopped(status.State))
 	}
-	return &problem{cause: cause, next: []string{p.command("events", o.target.String()) + " shows what happened to it"}}
+	return &problem{cause: cause, next: []string{p.command(o.events) + " shows what happened to it"}}
 }

@@ -18,7 +18,8 @@ import (
 type query struct {
 	list    func() client.ObjectList // an empty list of the kind
 	options []client.ListOption
-	// optional: a person who may not read them sees what there is without them.
+	// optional: a person who may not read them, or whose cluster does not have the kind, sees what there
+	// is without them.
 	optional bool
 }
 
@@ -31,7 +32,7 @@ func (c *cluster) read(ctx context.Context, queries []query) (found, error) {
 	for i, q := range queries {
 		list := q.list()
 		err := c.List(ctx, list, q.options...)
-		if q.optional && apierrors.IsForbidden(err) {
+		if q.optional && (apierrors.IsForbidden(err) || notServed(err)) {
 			continue
 		}
 		if err != nil {
@@ -88,7 +89,7 @@ func (c *cluster) mirrorOne(ctx context.Context, q query, send func(change)) {
 	for ctx.Err() == nil {
 		list := q.list()
 		err := c.List(ctx, list, q.options...)
-		if q.optional && apierrors.IsForbidden(err) {
+		if q.optional && (apierrors.IsForbidden(err) || notServed(err)) {
 			send(change{})
 			return
 		}

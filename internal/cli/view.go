@@ -49,11 +49,15 @@ type listOptions struct {
 }
 
 func (o *listOptions) addFlags(cmd *cobra.Command) {
-	o.print = genericclioptions.NewPrintFlags("")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave the line of headers out")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on showing what changes: a live table on a terminal, lines otherwise")
-	cmd.Flags().StringVarP(o.print.OutputFormat, "output", "o", "", "wide, json, yaml, name, or jsonpath=TEMPLATE")
-	formats := []string{outputWide, "json", "yaml", outputName}
+	o.addOutput(cmd, "wide, json, yaml, name, or jsonpath=TEMPLATE", outputWide, "json", "yaml", outputName)
+}
+
+// addOutput adds the flag for the format. usage says what there is, and formats complete it.
+func (o *listOptions) addOutput(cmd *cobra.Command, usage string, formats ...string) {
+	o.print = genericclioptions.NewPrintFlags("")
+	cmd.Flags().StringVarP(o.print.OutputFormat, "output", "o", "", usage)
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is added above
 	}

@@ -107,19 +107,9 @@ func Own(obj client.Object, owner *api.AgentRuntime) {
 	}})
 }
 
-// Made reports whether an object is one of the named agent's. Owner is the agent's
-// AgentRuntime, or nil if there is none.
-func Made(obj client.Object, name string, owner *api.AgentRuntime) bool {
-	for _, ref := range obj.GetOwnerReferences() {
-		if owner != nil && ref.UID == owner.UID {
-			return true
-		}
-		if ref.Kind == api.AgentRuntimeKind && (owner == nil || ref.UID != owner.UID) {
-			return owner == nil && ref.Name == name // one that is gone, whose things have not gone yet
-		}
-	}
-	return obj.GetLabels()[LabelAgent] == name
-}
+// Made reports whether an object was made for the named agent. What else has its name, or
+// what its AgentRuntime configures, is somebody else's.
+func Made(obj client.Object, name string) bool { return obj.GetLabels()[LabelAgent] == name }
 
 // Selector are the labels that an agent's pods have, and no others.
 func Selector(name string) map[string]string { return map[string]string{LabelAgent: name} }
