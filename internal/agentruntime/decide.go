@@ -128,7 +128,7 @@ func judge(seen observed, now time.Time) verdict {
 		v.resolved, v.target = found, a.Status.Target
 		return v
 	case seen.configErr != nil:
-		v := failed(api.ReasonConfigHashError, fmt.Sprintf("the configuration cannot be read, and nothing is changed: %v", seen.configErr))
+		v := failed(api.ReasonConfigHashError, configUnread+seen.configErr.Error())
 		v.config = no(api.ReasonConfigHashError, v.ready.message)
 		v.resolved, v.target, v.started = found, a.Status.Target, a.Status.RolloutStartTime
 		v.err, v.counted = seen.configErr, true

@@ -132,7 +132,7 @@ func partFirst(seen observed, w *workload.Workload, v *verdict, now time.Time) *
 
 func partBegin(seen observed, w *workload.Workload, v *verdict, now time.Time) *verdict {
 	if seen.pass.noSlot != "" {
-		v.say(api.ReasonRolloutPending, fmt.Sprintf("the pods of %s have to be replaced: %s", w.Target, seen.pass.noSlot))
+		v.say(api.ReasonRolloutPending, fmt.Sprintf("the pods of %s %s%s", w.Target, slotless, seen.pass.noSlot))
 		return v
 	}
 	v.say(api.ReasonRollingOut, fmt.Sprintf("the pods of %s that have the configuration are about to be replaced", w.Target))

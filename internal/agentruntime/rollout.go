@@ -116,7 +116,7 @@ func judgeBeginning(seen observed, want workload.Stamps, v verdict, now time.Tim
 		return v
 	}
 	if seen.pass.noSlot != "" {
-		v.say(api.ReasonRolloutPending, "pods have to be replaced: "+seen.pass.noSlot)
+		v.say(api.ReasonRolloutPending, "pods "+slotless+seen.pass.noSlot)
 		return v
 	}
 	v.say(api.ReasonRollingOut, fmt.Sprintf("the pods of %s are about to be replaced", seen.target))

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	agentruntime "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/explain"
@@ -31,12 +32,13 @@ const (
 
 func (p *program) whyCommand() *cobra.Command {
 	var format string
-	namespace := controllerNamespace
+	namespace, operator := controllerNamespace, agentruntime.DefaultOperatorNamespace
 	cmd := &cobra.Command{
 		Use:   "why KIND/NAME",
-		Short: "Say why a claim, sandbox, pool or template is as it is",
+		Short: "Say why a claim, sandbox, pool, template or agent is as it is",
 		Long: "Says what the controller sees in an object, what it does next, what it waits for and for whom, and\n" +
-			"what a person can do. KIND is claim, sandbox, pool or template; a name alone is a claim's.\n\n" +
+			"what a person can do. KIND is claim, sandbox, pool, template or agentruntime (art); a name alone\n" +
+			"is a claim's.\n\n" +
 			"The answer comes from the controller's own code: it decides here, on what the cluster shows now,\n" +
 			"and nothing is written. To that the command adds what the controller does not look at: why a pod has\n" +
 			"no node, cannot pull its image or ends again and again; nodes that are gone; volumes that are\n" +
@@ -52,17 +54,19 @@ func (p *program) whyCommand() *cobra.Command {
 		Example: p.examples(`
 			berth why analysis
 			berth why pool/python
+			berth why agentruntime/researcher
 
 			# what there is to do, for a script
 			berth why sandbox/analysis -o json | jq -r '.advice[]'`),
 		Args:              one("what to explain: KIND/NAME"),
 		ValidArgsFunction: p.completeWhy,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.why(cmd.Context(), args[0], format, namespace)
+			return p.why(cmd.Context(), args[0], format, namespace, operator)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json or yaml")
 	cmd.Flags().StringVar(&namespace, "controller-namespace", namespace, "where the controllers run and keep their Lease")
+	cmd.Flags().StringVar(&operator, "operator-namespace", operator, "where the cluster's configuration of agents is")
 	return cmd
 }
 
@@ -75,6 +79,7 @@ var whyKinds = []struct {
 	{explain.Sandbox, []string{"sandbox", "sandboxes", "sandbox." + agents.GroupName}},
 	{explain.Pool, []string{"pool", "pools", "sandboxwarmpool", "sandboxwarmpools", "swp", "sandboxwarmpool." + extensions.GroupName}},
 	{explain.Template, []string{"template", "templates", "sandboxtemplate", "sandboxtemplates", "sandboxtemplate." + extensions.GroupName}},
+	{explain.AgentRuntime, agentKinds},
 }
 
 // parseWhy reads NAME and KIND/NAME, the long forms of "-o name" included.
@@ -90,11 +95,11 @@ func parseWhy(text string) (explain.Kind, string, error) {
 			}
 		}
 	}
-	return "", "", &problem{cause: fmt.Errorf("%q names no claim, sandbox, pool or template", text),
-		next: []string{"write CLAIM, claim/CLAIM, sandbox/SANDBOX, pool/POOL or template/TEMPLATE"}}
+	return "", "", &problem{cause: fmt.Errorf("%q names no claim, sandbox, pool, template or agentruntime", text),
+		next: []string{"write CLAIM, claim/CLAIM, sandbox/SANDBOX, pool/POOL, template/TEMPLATE or agentruntime/NAME"}}
 }
 
-func (p *program) why(ctx context.Context, what, format, controllers string) error {
+func (p *program) why(ctx context.Context, what, format, controllers, operator string) error {
 	kind, name, err := parseWhy(what)
 	if err != nil {
 		return err
@@ -112,10 +117,13 @@ func (p *program) why(ctx context.Context, what, format, controllers string) err
 		return err
 	}
 	report, err := explain.Of(ctx, reader, kind, types.NamespacedName{Namespace: c.namespace, Name: name},
-		explain.Options{Now: time.Now(), ControllerNamespace: controllers, Command: p.command})
+		explain.Options{Now: time.Now(), ControllerNamespace: controllers, OperatorNamespace: operator, Command: p.command})
 	var missing *explain.NotFoundError
 	if errors.As(err, &missing) {
 		return p.notThere(missing)
+	}
+	if err != nil && kind == explain.AgentRuntime {
+		return p.explainAgents(err)
 	}
 	if err != nil {
 		return err
@@ -209,11 +217,12 @@ func (p *program) completeWhy(cmd *cobra.Command, args []string, typed string) (
 	kind, _, slash := strings.Cut(typed, "/")
 	if !slash {
 		claims, directive := p.completeClaims(cmd, nil, typed)
-		return append(claims, "claim/", "sandbox/", "pool/", "template/"), directive | cobra.ShellCompDirectiveNoSpace
+		return append(claims, "claim/", "sandbox/", "pool/", "template/", "agentruntime/"), directive | cobra.ShellCompDirectiveNoSpace
 	}
 	list := map[explain.Kind]client.ObjectList{
 		explain.Claim: &extensions.SandboxClaimList{}, explain.Sandbox: &agents.SandboxList{},
 		explain.Pool: &extensions.SandboxWarmPoolList{}, explain.Template: &extensions.SandboxTemplateList{},
+		explain.AgentRuntime: &agentruntime.AgentRuntimeList{},
 	}[explain.Kind(kind)]
 	if list == nil || !p.listForCompletion(cmd, list) {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -5,6 +5,7 @@ package explain
 import (
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentruntime "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 )
@@ -23,7 +25,8 @@ import (
 func NewReader(config *rest.Config) (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, networkingv1.AddToScheme, coordinationv1.AddToScheme, agents.AddToScheme, extensions.AddToScheme,
+		corev1.AddToScheme, networkingv1.AddToScheme, coordinationv1.AddToScheme, appsv1.AddToScheme,
+		agents.AddToScheme, extensions.AddToScheme, agentruntime.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -31,16 +34,21 @@ func NewReader(config *rest.Config) (client.Reader, error) {
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind, resource := range map[schema.GroupVersionKind]string{
-		corev1.SchemeGroupVersion.WithKind("Pod"):                        "pods",
-		corev1.SchemeGroupVersion.WithKind("Service"):                    "services",
-		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"):      "persistentvolumeclaims",
-		corev1.SchemeGroupVersion.WithKind("Event"):                      "events",
-		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):        "networkpolicies",
-		coordinationv1.SchemeGroupVersion.WithKind("Lease"):              "leases",
-		agents.GroupVersion.WithKind(agents.SandboxKind):                 "sandboxes",
-		extensions.GroupVersion.WithKind(extensions.SandboxClaimKind):    "sandboxclaims",
-		extensions.GroupVersion.WithKind(extensions.SandboxWarmPoolKind): "sandboxwarmpools",
-		extensions.GroupVersion.WithKind(extensions.SandboxTemplateKind): "sandboxtemplates",
+		corev1.SchemeGroupVersion.WithKind("Pod"):                         "pods",
+		corev1.SchemeGroupVersion.WithKind("Service"):                     "services",
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"):       "persistentvolumeclaims",
+		corev1.SchemeGroupVersion.WithKind("Event"):                       "events",
+		corev1.SchemeGroupVersion.WithKind("ConfigMap"):                   "configmaps",
+		appsv1.SchemeGroupVersion.WithKind("Deployment"):                  "deployments",
+		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):                  "replicasets",
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"):                 "statefulsets",
+		agentruntime.GroupVersion.WithKind(agentruntime.AgentRuntimeKind): "agentruntimes",
+		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):         "networkpolicies",
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"):               "leases",
+		agents.GroupVersion.WithKind(agents.SandboxKind):                  "sandboxes",
+		extensions.GroupVersion.WithKind(extensions.SandboxClaimKind):     "sandboxclaims",
+		extensions.GroupVersion.WithKind(extensions.SandboxWarmPoolKind):  "sandboxwarmpools",
+		extensions.GroupVersion.WithKind(extensions.SandboxTemplateKind):  "sandboxtemplates",
 	} {
 		group := kind.GroupVersion()
 		mapper.AddSpecific(kind, group.WithResource(resource), group.WithResource(strings.ToLower(kind.Kind)), meta.RESTScopeNamespace)

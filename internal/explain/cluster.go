@@ -80,12 +80,38 @@ type controllerState struct {
 	unread error
 }
 
-// controllerAtWork looks at the Lease that the controllers of this API elect their
-// leader by.
-func controllerAtWork(ctx context.Context, reader client.Reader, namespace string, now time.Time) controllerState {
+// leases are those that the controllers of a kind may elect their leader by.
+func (x *explainer) leases(kind Kind) []types.NamespacedName {
+	in := x.options.ControllerNamespace
+	list := []types.NamespacedName{{Namespace: in, Name: leader.LeaseName}}
+	if kind == AgentRuntime { // they may run without controllers of Sandboxes, and elsewhere
+		list = append(list, types.NamespacedName{Namespace: in, Name: leader.AgentRuntimeLeaseName},
+			types.NamespacedName{Namespace: x.operatorNamespace(), Name: leader.AgentRuntimeLeaseName})
+	}
+	return list
+}
+
+// anyAtWork is the state of the first of several Leases whose controllers are at work, or
+// of the first of all.
+func (x *explainer) anyAtWork(ctx context.Context, leases []types.NamespacedName) controllerState {
+	var first controllerState
+	for i, key := range leases {
+		state := controllerAtWork(ctx, x.reader, key, x.options.Now)
+		if state.absent == "" && state.unread == nil {
+			return state
+		}
+		if i == 0 {
+			first = state
+		}
+	}
+	return first
+}
+
+// controllerAtWork looks at a Lease that controllers elect their leader by.
+func controllerAtWork(ctx context.Context, reader client.Reader, key types.NamespacedName, now time.Time) controllerState {
 	var lease coordinationv1.Lease
-	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: leader.LeaseName}, &lease)
-	name := fmt.Sprintf("Lease %s in namespace %s", leader.LeaseName, namespace)
+	err := reader.Get(ctx, key, &lease)
+	name := fmt.Sprintf("Lease %s in namespace %s", key.Name, key.Namespace)
 	switch {
 	case apierrors.IsNotFound(err):
 		return controllerState{absent: "no controller runs, or one without --leader-elect: there is no " + name}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says why a claim, a sandbox, a pool or a template is as it is: it runs
+// Package explain says why a claim, a sandbox, a pool, a template or an AgentRuntime is
+// as it is: it runs
 // the controllers' own observing and deciding on what the API server shows, writes
 // nothing, and adds what the controllers do not look at and people need.
 package explain
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
+	"github.com/berthdev/berth/internal/agentruntime"
 	"github.com/berthdev/berth/internal/claim"
 	"github.com/berthdev/berth/internal/control"
 	"github.com/berthdev/berth/internal/kinds"
@@ -39,6 +41,8 @@ const (
 	Sandbox  Kind = "sandbox"
 	Pool     Kind = "pool"
 	Template Kind = "template"
+
+	AgentRuntime Kind = "agentruntime"
 )
 
 // Options of an explanation.
@@ -47,6 +51,9 @@ type Options struct {
 	Now time.Time
 	// ControllerNamespace is where the controllers' Lease is.
 	ControllerNamespace string
+	// OperatorNamespace holds the cluster's configuration of agents; empty means
+	// agentruntime's default.
+	OperatorNamespace string
 	// Command writes one of this program's commands for a person to type.
 	Command func(name string, args ...string) string
 }
@@ -68,6 +75,9 @@ func (e *NotFoundError) Error() string {
 // nothing to say about it, or the server's error if it cannot be read.
 func Of(ctx context.Context, reader client.Reader, kind Kind, key types.NamespacedName, o Options) (*Report, error) {
 	found, err := take(ctx, reader, key.Namespace)
+	if err == nil && kind == AgentRuntime {
+		err = found.takeAgents(ctx, reader, key.Namespace, o.operatorNamespace())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +92,8 @@ func Of(ctx context.Context, reader client.Reader, kind Kind, key types.Namespac
 		r, err = x.pool(ctx, key)
 	case Template:
 		r, err = x.template(ctx, key)
+	case AgentRuntime:
+		r, err = x.agentRuntime(ctx, key)
 	default:
 		return nil, fmt.Errorf("there is no kind %q", kind)
 	}
@@ -111,6 +123,7 @@ type explainer struct {
 	pools     *warmpool.Reconciler
 	templates *template.Reconciler
 	claims    *claim.Reconciler
+	agents    *agentruntime.Reconciler
 }
 
 func newExplainer(reader client.Reader, found *snapshot, o Options) *explainer {
@@ -127,6 +140,7 @@ func newExplainer(reader client.Reader, found *snapshot, o Options) *explainer {
 		pools:     warmpool.New(env, views, warmpool.Options{}),
 		templates: template.New(env, views),
 		claims:    claim.New(env, views, claim.Options{Quiet: true}),
+		agents:    agentruntime.New(env, views, agentruntime.Options{OperatorNamespace: o.OperatorNamespace, Lister: found}),
 	}
 	// As a controller that starts to lead is told.
 	for _, obj := range found.all() {
@@ -176,7 +190,7 @@ func (x *explainer) podsOf(uid types.UID) []*corev1.Pod {
 
 // controllers says if no controller is at work that does what is next.
 func (x *explainer) controllers(ctx context.Context, r *Report) {
-	state := controllerAtWork(ctx, x.reader, x.options.ControllerNamespace, x.options.Now)
+	state := x.anyAtWork(ctx, x.leases(r.Kind))
 	if state.unread != nil {
 		r.Unread = append(r.Unread, state.unread.Error())
 	}
@@ -212,7 +226,7 @@ func (x *explainer) forWhom(r *Report, key types.NamespacedName) {
 		users = x.claimsBy(kinds.ByPool, key)
 	case Template:
 		users = x.usersOf(key)
-	case Claim: // a person does
+	case Claim, AgentRuntime: // a person does
 	}
 	if len(users) > 0 {
 		r.Waits = append(r.Waits, "waiting for this "+string(r.Kind)+": "+few(users))
@@ -231,6 +245,8 @@ func (x *explainer) missing(kind Kind, key types.NamespacedName, users []string)
 		names = namesOf(x.found.pools)
 	case Template:
 		names = namesOf(x.found.templates)
+	case AgentRuntime:
+		names = namesOf(x.found.agents)
 	}
 	return &NotFoundError{Kind: kind, Key: key, Names: names, Users: users}
 }

@@ -8,11 +8,13 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentruntime "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/kinds"
@@ -29,6 +31,14 @@ type snapshot struct {
 	services  *view[*corev1.Service]
 	volumes   *view[*corev1.PersistentVolumeClaim]
 	policies  *view[*networkingv1.NetworkPolicy]
+
+	// What only AgentRuntimes need; see takeAgents.
+	agents       *view[*agentruntime.AgentRuntime]
+	deployments  *view[*appsv1.Deployment]
+	statefulSets *view[*appsv1.StatefulSet]
+	replicaSets  *view[*appsv1.ReplicaSet]
+	configs      *view[*corev1.ConfigMap]
+
 	// whole are the pods as the server has them; the view keeps as much of them as the
 	// controllers do.
 	whole []*corev1.Pod
@@ -110,6 +120,7 @@ func (s *snapshot) views() kinds.Views {
 	return kinds.Views{
 		Sandboxes: s.sandboxes, Templates: s.templates, WarmPools: s.pools, Claims: s.claims,
 		Pods: s.pods, Services: s.services, VolumeClaims: s.volumes, NetworkPolicies: s.policies,
+		AgentRuntimes: s.agents, Deployments: s.deployments, StatefulSets: s.statefulSets, ReplicaSets: s.replicaSets, ConfigMaps: s.configs,
 	}
 }
 
