@@ -4,6 +4,7 @@ package agentruntime
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,9 +20,9 @@ import (
 	"github.com/berthdev/berth/internal/kinds"
 )
 
-// wakeAtOnce is how many AgentRuntimes that wait for others are woken when one of those
-// is done. One would be enough; a few more make up for those that cannot begin.
-const wakeAtOnce = 3
+// wakeMore is how many more AgentRuntimes that wait are woken than there is room for:
+// they make up for those that cannot begin.
+const wakeMore = 2
 
 // Watches implements control.Controller.
 func (r *Reconciler) Watches() []control.Watch {
@@ -64,16 +65,19 @@ func (r *Reconciler) onRuntime(before, after client.Object) []reconcile.Request 
 	return wake
 }
 
-// next are those that may begin now that one of the namespace is done: a few of the same
-// namespace, and the first of every other, since each has a limit of its own. One whose
-// time has not come yet wakes by itself.
+// next are those that may begin now that one of the namespace is done: as many as there is
+// room for, since of several that are done at once each wakes the first that wait. Those
+// of other namespaces may have waited for the cluster's limit.
 func (r *Reconciler) next(namespace string) []*api.AgentRuntime {
 	now := r.env.Clock.Now()
-	most := map[string]int{namespace: wakeAtOnce}
+	most := map[string]int{}
 	var woken []*api.AgentRuntime
 	for _, a := range r.views.AgentRuntimes.Peek(kinds.ByWaiting, kinds.Cluster) {
 		if _, known := most[a.Namespace]; !known {
-			most[a.Namespace] = 1
+			most[a.Namespace] = r.room(a.Namespace)
+			if a.Namespace == namespace {
+				most[a.Namespace] += wakeMore
+			}
 		}
 		if most[a.Namespace] == 0 || now.Before(dueAt(a, r.options.RestartJitter, a.Status.DesiredConfigHash)) {
 			continue
@@ -82,6 +86,22 @@ func (r *Reconciler) next(namespace string) []*api.AgentRuntime {
 		woken = append(woken, a)
 	}
 	return woken
+}
+
+// room is how many more of a namespace the limits let begin, and at least one: what is
+// counted may be late, and who cannot begin goes on waiting.
+func (r *Reconciler) room(namespace string) int {
+	room := math.MaxInt
+	if most := r.options.MaxConcurrentRestarts; most > 0 {
+		room = most - len(r.views.AgentRuntimes.Peek(kinds.ByRolling, namespace))
+	}
+	if most := r.options.MaxConcurrentRestartsInCluster; most > 0 {
+		room = min(room, most-len(r.views.AgentRuntimes.Peek(kinds.ByRolling, kinds.Cluster)))
+	}
+	if room == math.MaxInt { // who waits does not wait for others
+		return 1
+	}
+	return max(1, room)
 }
 
 func runtimeOf(obj client.Object) *api.AgentRuntime {

@@ -3,6 +3,7 @@
 package agentruntime
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -146,5 +147,43 @@ func TestOneThatIsDoneWakesAFewOfItsNamespaceAndTheFirstOfEveryOther(t *testing.
 	}
 	if want := []string{"team/b", "team/c", "team/d", "other/a"}; !slices.Equal(got, want) {
 		t.Errorf("it wakes %v, want %v: one that may not begin yet takes another's turn", got, want)
+	}
+}
+
+func TestThoseThatAreDoneAtOnceWakeAsManyAsThereIsRoomFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		inNamespace, inCluster, rolling int
+		own, others                     int
+	}{
+		"the whole limit, and two more":               {5, 0, 0, 7, 5},
+		"what is left of it, and two more":            {5, 0, 3, 4, 5},
+		"the least of two limits":                     {6, 4, 1, 5, 3},
+		"the cluster's alone":                         {0, 4, 0, 6, 4},
+		"one and two more where it seems to be full":  {3, 0, 4, 3, 3},
+		"one and two more where there is no limit":    {0, 0, 0, 3, 1},
+		"one of each other where the cluster is full": {5, 2, 2, 3, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.options.MaxConcurrentRestarts, w.options.MaxConcurrentRestartsInCluster = test.inNamespace, test.inCluster
+			w.restart()
+			for i := range 20 {
+				for _, namespace := range []string{team, "other"} {
+					a := &api.AgentRuntime{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("waits-%02d", i)}}
+					a.Status.Conditions = []metav1.Condition{{Type: api.ConditionRolloutComplete, Status: metav1.ConditionFalse, Reason: api.ReasonRolloutPending}}
+					w.runtimes.put(a)
+				}
+			}
+			for i := range test.rolling {
+				w.runtime(fmt.Sprintf("rolls-%d", i), func(a *api.AgentRuntime) { a.Status.RolloutStartTime = ptr.To(metav1.NewTime(start)) })
+			}
+			woken := map[string]int{}
+			for _, a := range w.r.next(team) {
+				woken[a.Namespace]++
+			}
+			if woken[team] != test.own || woken["other"] != test.others {
+				t.Errorf("it wakes %v, want %d of its own namespace and %d of the other", woken, test.own, test.others)
+			}
+		})
 	}
 }
