@@ -32,7 +32,9 @@ func scenarios() []scenario {
 		{"rollover", "a claim gets a warm pod of the template as it was before the edit", rollover},
 		{"lost-restart", "an operator's restart gets lost between its writes and a cache that lags", lostRestart},
 		{"two-pods", "two pods back one Sandbox, and both do the work", twoPods},
+		{"slow-stop", "an agent whose container takes its time to stop is restarted too early, twice, or never", slowStop},
 		{"wiped-config", "a claim wipes what an operator writes into its Sandbox's pod template, forever", wipedConfig},
+		{"claimed-agent", "an AgentRuntime and a claim write to one Sandbox in turn, without end", claimedAgent},
 		{"already-exists", "a Sandbox that was made already makes its claim fail and wait", alreadyExists},
 		{"slow-nodes", "warm pods that wait for a node are taken for dead and made anew, again and again", slowNodes},
 	}

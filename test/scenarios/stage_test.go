@@ -95,7 +95,7 @@ func newController(t *testing.T, s *stage) *controller {
 func (c *controller) start(t *testing.T, flags ...string) {
 	t.Helper()
 	c.command = exec.Command(c.program, append([]string{
-		"--extensions", "--leader-elect=false", "--kubeconfig=" + c.kubeconfig,
+		"--extensions", "--enable-agent-runtime=auto", "--leader-elect=false", "--kubeconfig=" + c.kubeconfig,
 		"--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0",
 	}, flags...)...)
 	c.command.Stdout, c.command.Stderr = &c.log, &c.log
@@ -171,6 +171,13 @@ func (l *logged) errorsSince(length int) []string {
 		}
 	}
 	return found
+}
+
+// count is how many lines since a length say something.
+func (l *logged) count(length int, text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Count(l.text.Bytes()[length:], []byte(text))
 }
 
 func (l *logged) tail() string {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentruntimes "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 )
@@ -40,7 +41,7 @@ func newStory(t *testing.T, s *stage, namespace, title string) *story {
 	y := &story{T: t, stage: s, ctx: ctx, namespace: namespace, out: t.Output(), loggedTo: s.controller.log.length()}
 	fmt.Fprintf(y.out, "\n%s\n%s\n", title, strings.Repeat("=", len(title)))
 	y.seen = watchNamespace(y)
-	y.until("what another scenario left is gone", func() bool { return len(y.now().pods)+len(y.now().sandboxes) == 0 })
+	y.until("what another scenario left is gone", func() bool { return len(y.now().pods)+len(y.now().sandboxes)+len(y.now().runtimes) == 0 })
 	t.Cleanup(y.end)
 	return y
 }
@@ -57,12 +58,18 @@ func (s *story) end() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	s.deleteAll(ctx, &corev1.ConfigMap{}, client.HasLabels{agentruntimes.LabelDefaults})
 	for _, kind := range []client.Object{
-		&extensions.SandboxClaim{}, &extensions.SandboxWarmPool{}, &extensions.SandboxTemplate{}, &agents.Sandbox{},
+		&agentruntimes.AgentRuntime{}, &extensions.SandboxClaim{}, &extensions.SandboxWarmPool{}, &extensions.SandboxTemplate{}, &agents.Sandbox{},
 	} {
-		if err := s.client.DeleteAllOf(ctx, kind, client.InNamespace(s.namespace)); err != nil {
-			s.Error(err)
-		}
+		s.deleteAll(ctx, kind)
+	}
+}
+
+func (s *story) deleteAll(ctx context.Context, kind client.Object, which ...client.DeleteAllOfOption) {
+	s.Helper()
+	if err := s.client.DeleteAllOf(ctx, kind, append(which, client.InNamespace(s.namespace))...); err != nil {
+		s.Error(err)
 	}
 }
 
@@ -180,9 +187,15 @@ func idle() corev1.PodSpec {
 // sandbox makes a Sandbox with annotations in its pod template, and waits until it is Ready.
 func (s *story) sandbox(name string, annotations map[string]string) *corev1.Pod {
 	s.Helper()
+	return s.sandboxOf(name, idle(), annotations)
+}
+
+// sandboxOf is sandbox with another pod.
+func (s *story) sandboxOf(name string, pod corev1.PodSpec, annotations map[string]string) *corev1.Pod {
+	s.Helper()
 	s.makeNamespace()
 	sandbox := &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
-	sandbox.Spec.PodTemplate = agents.PodTemplate{Spec: idle(), Metadata: agents.PodMetadata{Annotations: annotations}}
+	sandbox.Spec.PodTemplate = agents.PodTemplate{Spec: pod, Metadata: agents.PodMetadata{Annotations: annotations}}
 	s.must(s.client.Create(s.ctx, sandbox))
 	return s.readyPod(name, nil)
 }

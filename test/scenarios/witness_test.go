@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentruntimes "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 )
@@ -27,6 +28,7 @@ type scene struct {
 	sandboxes map[string]*agents.Sandbox
 	claims    map[string]*extensions.SandboxClaim
 	pools     map[string]*extensions.SandboxWarmPool
+	runtimes  map[string]*agentruntimes.AgentRuntime
 }
 
 // witness sees everything that happens in a namespace, straight from the server, and
@@ -42,7 +44,7 @@ type witness struct {
 func watchNamespace(s *story) *witness {
 	s.Helper()
 	w := &witness{changed: make(chan struct{})}
-	for _, list := range []client.ObjectList{&corev1.PodList{}, &agents.SandboxList{}, &extensions.SandboxClaimList{}, &extensions.SandboxWarmPoolList{}} {
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &agents.SandboxList{}, &extensions.SandboxClaimList{}, &extensions.SandboxWarmPoolList{}, &agentruntimes.AgentRuntimeList{}} {
 		s.must(s.client.List(s.ctx, list, client.InNamespace(s.namespace)))
 		s.must(meta.EachListItem(list, func(object runtime.Object) error {
 			w.note(watch.Event{Type: watch.Added, Object: object})
@@ -74,6 +76,8 @@ func (w *witness) note(event watch.Event) {
 		w.now.claims = with(w.now.claims, object, there)
 	case *extensions.SandboxWarmPool:
 		w.now.pools = with(w.now.pools, object, there)
+	case *agentruntimes.AgentRuntime:
+		w.now.runtimes = with(w.now.runtimes, object, there)
 	}
 	if there {
 		w.judge(event.Object)
@@ -184,6 +188,14 @@ func (w scene) ready(claim string) bool {
 	return c != nil && meta.IsStatusConditionTrue(c.Status.Conditions, agents.ConditionReady)
 }
 
+// configured says whether an AgentRuntime is Active, with pods that have the configuration
+// as it is, and not as it was with another hash.
+func (w scene) configured(runtime string, pods int32, not string) bool {
+	a := w.runtimes[runtime]
+	return a != nil && a.Status.Phase == agentruntimes.PhaseActive && a.Status.ConfiguredPods == pods &&
+		a.Status.AppliedConfigHash == a.Status.DesiredConfigHash && a.Status.AppliedConfigHash != not
+}
+
 // String is what there is.
 func (w scene) String() string {
 	var b strings.Builder
@@ -198,6 +210,9 @@ func (w scene) String() string {
 	}
 	for _, p := range w.pools {
 		fmt.Fprintf(&b, "  pool %s (%s): %v\n", p.Name, p.UID, p.Status)
+	}
+	for _, a := range w.runtimes {
+		fmt.Fprintf(&b, "  agentruntime %s (%s): %+v\n", a.Name, a.UID, a.Status)
 	}
 	return b.String()
 }
