@@ -44,9 +44,16 @@ type world struct {
 	objects []client.Object
 	// forbidden are the types whose lists and objects may not be read.
 	forbidden []client.Object
+	// unserved are the types that the server does not know.
+	unserved []client.Object
 }
 
 func (w *world) refuses(obj reflect.Type) error {
+	for _, f := range w.unserved {
+		if reflect.TypeOf(f).Elem() == obj {
+			return apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{Resource: strings.ToLower(obj.Name())}, "", "404 page not found", 0, true)
+		}
+	}
 	for _, f := range w.forbidden {
 		if reflect.TypeOf(f).Elem() == obj {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: strings.ToLower(obj.Name()) + "s"}, "", nil)
