@@ -50,7 +50,7 @@ func TestCommandsInTheDocumentsOnRealPods(t *testing.T) {
 	}
 	for _, document := range []string{
 		"README.md", "docs/quickstart.md", "docs/kinds/sandbox.md", "docs/kinds/template.md",
-		"docs/kinds/warmpool.md", "docs/kinds/claim.md", "docs/troubleshooting.md",
+		"docs/kinds/warmpool.md", "docs/kinds/claim.md", "docs/kinds/agentruntime.md", "docs/agents.md", "docs/troubleshooting.md",
 	} {
 		t.Run(document, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(repository, document))
