@@ -157,7 +157,7 @@ func (p *program) agentsGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show one agent: its state, its conditions and its objects",
-		Long:  "Shows an agent, what its controller says about it, and the objects that \"berth agents run\" made for it.",
+		Long:  "Shows an agent, what its controller says about it, and the objects that \"agents run\" made for it.",
 		Example: p.examples(`
 			berth agents get researcher
 

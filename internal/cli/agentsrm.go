@@ -33,7 +33,7 @@ func (p *program) agentsRmCommand() *cobra.Command {
 		Long: "Removes agents: what runs them, their Service and ServiceAccount, and the AgentRuntime. A line tells of\n" +
 			"each object. Volumes are kept, and used again by an agent of the same name, unless --delete-volumes\n" +
 			"deletes them, too.\n\n" +
-			"Only what \"berth agents run\" made is removed. Of an agent that was made otherwise that is the\n" +
+			"Only what \"agents run\" made is removed. Of an agent that was made otherwise that is the\n" +
 			"AgentRuntime, whose workload stays. An agent that was only half made is removed, too.",
 		Example: p.examples(`
 			berth agents rm researcher
@@ -146,7 +146,7 @@ func (p *program) tellOfWorkload(a *api.AgentRuntime, made []client.Object) {
 		return
 	}
 	if !slices.ContainsFunc(made, func(o client.Object) bool { return targetOfWorkload(o) == t }) && !launch.Made(a, a.Name) {
-		fmt.Fprintf(p.streams.Out, "%s kept: it was not made by \"berth agents run\"\n", targetWord(a.Spec.TargetRef))
+		fmt.Fprintf(p.streams.Out, "%s kept: it was not made by \"agents run\"\n", targetWord(a.Spec.TargetRef))
 	}
 }
 

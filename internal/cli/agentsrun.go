@@ -26,8 +26,8 @@ func (p *program) agentsRunCommand() *cobra.Command {
 			"a StatefulSet. A line tells of each, and the command waits until the agent is Ready.\n\n" +
 			"What runs the agent is made stopped. It is started when the controller of AgentRuntimes has put the\n" +
 			"configuration on it, so that there is no pod without, whoever changes the configuration meanwhile. If\n" +
-			"the command is killed before, the agent stays suspended; \"berth agents resume\" goes on.\n\n" +
-			"All but a volume belongs to the AgentRuntime, and goes with it: \"berth agents rm\", or deleting the\n" +
+			"the command is killed before, the agent stays suspended; \"agents resume\" goes on.\n\n" +
+			"All but a volume belongs to the AgentRuntime, and goes with it: \"agents rm\", or deleting the\n" +
 			"AgentRuntime, leaves nothing behind. If something cannot be made, what this call has made is removed\n" +
 			"again, and so it is on Ctrl-C until the agent is started; after that, the agent is kept.\n\n" +
 			"The container has no rights it does not need: it does not run as root and cannot become it, drops all\n" +

@@ -41,8 +41,8 @@ func (p *program) agentsResumeCommand() *cobra.Command {
 		Short: "Start suspended agents again and wait until they are Ready",
 		Long: "Ends the suspension of agents, and waits until they are Ready. A Deployment or a StatefulSet has as many\n" +
 			"replicas as before.\n\n" +
-			"An agent that was never configured is not started before it is. So this goes on, too, where \"berth\n" +
-			"agents run\" was killed half-way.",
+			"An agent that was never configured is not started before it is. So this goes on, too, where \"agents\n" +
+			"run\" was killed half-way.",
 		Example: p.examples(`
 			berth agents resume researcher --timeout 5m`),
 	}, "they are Ready", "not resumed", p.resumeAgent)
