@@ -19,6 +19,7 @@ import (
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/control"
 )
 
 // saying is a Sandbox of the claim's that says of itself what the condition says.
@@ -31,7 +32,11 @@ func saying(status metav1.ConditionStatus, reason, message string) *agents.Sandb
 // boundTo is what is observed of a claim that is bound to s.
 func boundTo(s *agents.Sandbox, edits ...func(*extensions.SandboxClaim)) observed {
 	edits = append([]func(*extensions.SandboxClaim){boundAs(s.Name, s.UID, extensions.ReasonAdopted)}, edits...)
-	return observed{Claim: newClaim(edits...), Named: s, Mine: []*agents.Sandbox{s}}
+	seen := observed{Claim: newClaim(edits...), Named: s}
+	if control.IsControlledBy(s, seen.Claim.UID) {
+		seen.Mine = []*agents.Sandbox{s}
+	}
+	return seen
 }
 
 // What a claim may say, word by word: clients compare reasons and messages, and delete

@@ -91,9 +91,6 @@ func decideExpired(seen observed, now time.Time) step {
 	case extensions.ClaimShutdownDelete, extensions.ClaimShutdownDeleteForeground:
 		return deleteClaim{policy: policy}
 	}
-	if named := seen.Named; named != nil && isBoundTo(claim, named) && !control.IsControlledBy(named, claim.UID) {
-		return report(seen, now, expired(claim, expiredSkipped(claim, named), claim.Status.Sandbox))
-	}
 	for _, s := range seen.Mine {
 		if s.DeletionTimestamp == nil {
 			return deleteSandbox{sandbox: s, why: "the claim has expired"}
@@ -101,6 +98,10 @@ func decideExpired(seen observed, now time.Time) step {
 	}
 	if len(seen.Undecided) > 0 && seen.Refused == nil && seen.Barred == nil {
 		return repeat(seen.Undecided[0]) // what may still land has to be known to be deleted
+	}
+	// What it was given and does not control any more is not its own to delete.
+	if named := seen.Named; named != nil && isBoundTo(claim, named) && !control.IsControlledBy(named, claim.UID) {
+		return report(seen, now, expired(claim, expiredSkipped(claim, named), claim.Status.Sandbox))
 	}
 	if len(seen.Mine) > 0 || len(seen.Undecided) > 0 {
 		return report(seen, now, expired(claim, ready.Message, claim.Status.Sandbox)) // not gone yet

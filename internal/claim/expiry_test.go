@@ -72,3 +72,14 @@ func TestAReplacementHasTheWholeBindDeadline(t *testing.T) {
 		})
 	}
 }
+
+// A claim whose Sandbox was taken away and that made another has nothing left to be used
+// by once it has expired.
+func TestAnExpiredClaimDeletesWhatItControlsThoughItsSandboxIsNotItsOwn(t *testing.T) {
+	foreign, own := newSandbox("a", ownedBy("SandboxClaim", "other")), newSandbox("task")
+	seen := boundTo(foreign, expiredSince(extensions.ClaimShutdownRetain, true))
+	seen.Mine = []*agents.Sandbox{own}
+	if next, ok := decide(seen, now).(deleteSandbox); !ok || next.sandbox != own {
+		t.Errorf("got %v", describe(decide(seen, now)))
+	}
+}

@@ -290,7 +290,9 @@ func (r *Roster) leave(claim types.UID) []types.NamespacedName {
 			p.waiters = slices.Delete(p.waiters, at, at+1)
 		}
 		delete(p.told, claim)
-		return nil
+		// Members that were read at the start are promised to nobody yet. One of them is
+		// now another's who has asked already, and will not ask again.
+		return r.serve(p)
 	}
 	delete(p.promised, claim)
 	delete(p.taken, given.member.UID)

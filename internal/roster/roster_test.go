@@ -5,6 +5,7 @@ package roster
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,22 @@ func TestMembersAreKeptForTheOldestClaimsWhileAllIsReadAtTheStart(t *testing.T) 
 	}
 	if offer := r.Take(python, claimOf(0)); offer.Member == nil {
 		t.Errorf("the older claim is offered %+v", offer)
+	}
+}
+
+func TestAMemberThatIsKeptAtTheStartGoesToTheNextWhenTheOldestNeedNone(t *testing.T) {
+	r := New()
+	r.Update(python, memberOf(0), Ready)
+	r.Enter(python, claimOf(0))
+	r.Enter(python, claimOf(1))
+	if offer := r.Take(python, claimOf(1)); offer.Member != nil || offer.Wait {
+		t.Fatalf("the younger claim is offered %+v", offer)
+	}
+	if ready, _ := r.Stay(python, claimOf(1)); ready {
+		t.Fatal("the younger claim, which cannot start cold, is to take what is kept for the older")
+	}
+	if woken := r.Leave(claimOf(0).UID); !slices.Equal(woken, []types.NamespacedName{claimOf(1).Key}) {
+		t.Errorf("once the older claim has left, %v look once more", woken)
 	}
 }
 

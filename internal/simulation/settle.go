@@ -76,7 +76,7 @@ func (run *Run) lookAgain(at func(resource string, obj client.Object) bool) {
 // rest lets everything happen until nothing is left to happen for so long.
 func (run *Run) rest(most time.Duration) {
 	const tooMany = 3000
-	end := run.clock.Now().Add(most)
+	end, swept := run.clock.Now().Add(most), false
 	for round := 0; run.failure == nil; round++ {
 		run.step++
 		if round > tooMany {
@@ -91,10 +91,14 @@ func (run *Run) rest(most time.Duration) {
 			continue
 		}
 		at, ok := run.nextTimer()
-		if !ok || at.After(end) {
+		due := ok && !at.After(end)
+		if !due && swept {
 			return
 		}
-		run.pass(max(time.Millisecond, at.Sub(run.clock.Now())))
+		if due {
+			run.pass(max(time.Millisecond, at.Sub(run.clock.Now())))
+		}
+		swept = !due // sweeps come all the time, whether anything else is to happen or not
 		for _, r := range run.replicas {
 			for n, i := range r.informers {
 				i.bookmark()
