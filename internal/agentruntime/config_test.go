@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
+	"github.com/berthdev/berth/internal/kinds"
 )
 
 func TestAConfigurationThatCannotBeReadChangesNothing(t *testing.T) {
@@ -48,4 +49,43 @@ func TestAConfigMapThatOnlyTheCacheMissesIsPartOfTheHash(t *testing.T) {
 		t.Errorf("the Sandbox has %s, want %s: the cache was believed", got, full)
 	}
 	w.expectCreated("box", 2)
+}
+
+func TestARolloutWhoseConfigurationCannotBeReadKeepsItsPlaceUntilItStalls(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.options.MaxConcurrentRestarts = 1
+		w.restart()
+		w.configure("one")
+		running(w, "a")
+		running(w, "b")
+		w.settle()
+		w.asleep = true
+		w.configure("two")
+		w.settle()
+		w.expectReady("a", api.ReasonRollingOut)
+		w.configure("three")
+		unreadable := func(rolls bool) {
+			t.Helper()
+			w.maps.readErr = errors.New("the server is busy")
+			if err := w.pass("a"); err == nil {
+				t.Fatal("the pass is not repeated")
+			}
+			w.maps.readErr = nil
+			w.expectReady("a", api.ReasonConfigHashError)
+			if got := kinds.IsRolling(w.runtimes.get("a")); got != rolls {
+				t.Errorf("others wait for it: %v, want %v (%+v)", got, rolls, saidOf(w.status("a"), api.ConditionRolloutComplete))
+			}
+		}
+		unreadable(true)
+		if err := w.pass("b"); err != nil {
+			t.Fatal(err)
+		}
+		w.expectReady("b", api.ReasonRolloutPending)
+		w.clock.Step(stallLimit)
+		unreadable(false)
+		w.asleep = false
+		w.settle()
+		w.expectReady("a", api.ReasonConfigured)
+		w.expectReady("b", api.ReasonConfigured)
+	})
 }

@@ -132,9 +132,15 @@ func judge(seen observed, now time.Time) verdict {
 		v.config = no(api.ReasonConfigHashError, v.ready.message)
 		v.resolved, v.target, v.started = found, a.Status.Target, a.Status.RolloutStartTime
 		v.err, v.counted = seen.configErr, true
-		if rolledOut(a) {
+		switch {
+		case rolledOut(a):
 			// What was true of the pods still is.
 			v.rollout, v.conflict = saying{}, saying{}
+		case v.started != nil && now.Sub(v.started.Time) >= stallLimit:
+			v.rollout.reason = api.ReasonRolloutStalled
+		case v.started != nil:
+			// It goes on as soon as the configuration can be read: others still wait for it.
+			v.rollout.reason = api.ReasonRollingOut
 		}
 		return v
 	}
