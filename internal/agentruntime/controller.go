@@ -146,7 +146,8 @@ type pass struct {
 	// config is the configuration as the server has it.
 	config    *confighash.Result
 	configErr error
-	// noSlot says how many others' rollouts are under way, where that is too many.
+	// noSlot says how many others' rollouts are under way, where that is too many. It is
+	// asked when a pass observes, and again before a rollout begins.
 	noSlot string
 	// refusal is why the server did not let the workload be written to.
 	refusal error

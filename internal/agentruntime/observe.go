@@ -96,7 +96,10 @@ func (r *Reconciler) observeTarget(ctx context.Context, a *api.AgentRuntime, see
 		seen.config, seen.configErr = confighash.Of(ctx, r.cached, r.options.OperatorNamespace, a.Namespace)
 	}
 	seen.heldUntil = r.heldUntil(a.UID)
-	return nil
+	if seen.pass.noSlot == "" {
+		seen.pass.noSlot, err = r.full(ctx, a)
+	}
+	return err
 }
 
 func learntConfig(p pass) bool { return p.config != nil || p.configErr != nil }

@@ -20,6 +20,22 @@ import (
 func (r *Reconciler) begin(ctx context.Context, a *api.AgentRuntime, do begin, learnt *pass) error {
 	r.beginning.Lock()
 	defer r.beginning.Unlock()
+	var err error
+	if learnt.noSlot, err = r.full(ctx, a); err != nil || learnt.noSlot != "" {
+		return err
+	}
+	if do.first != nil {
+		err := learnt.take(*do.first, r.applyToWorkload(ctx, a, *do.first, learnt))
+		if err != nil || learnt.refusal != nil {
+			return err
+		}
+	}
+	return r.writeStatus(ctx, a, do.writeStatus)
+}
+
+// full says how many others' pods are being replaced if that is as many as may be. Unless
+// the lock is held one more may begin right after.
+func (r *Reconciler) full(ctx context.Context, a *api.AgentRuntime) (string, error) {
 	for _, limit := range []struct {
 		most         int
 		scope, where string
@@ -32,7 +48,7 @@ func (r *Reconciler) begin(ctx context.Context, a *api.AgentRuntime, do begin, l
 		}
 		rolling, err := r.views.AgentRuntimes.By(ctx, kinds.ByRolling, limit.scope)
 		if err != nil {
-			return err
+			return "", err
 		}
 		others := 0
 		for _, o := range rolling {
@@ -43,17 +59,10 @@ func (r *Reconciler) begin(ctx context.Context, a *api.AgentRuntime, do begin, l
 		if others >= limit.most {
 			// The number is the limit, not the count: a message that changed with every
 			// rollout would be a write for everyone who waits.
-			learnt.noSlot = fmt.Sprintf("those of %d other workloads %s are being replaced, which is the limit", limit.most, limit.where)
-			return nil
+			return fmt.Sprintf("those of %d other workloads %s are being replaced, which is the limit", limit.most, limit.where), nil
 		}
 	}
-	if do.first != nil {
-		err := learnt.take(*do.first, r.applyToWorkload(ctx, a, *do.first, learnt))
-		if err != nil || learnt.refusal != nil {
-			return err
-		}
-	}
-	return r.writeStatus(ctx, a, do.writeStatus)
+	return "", nil
 }
 
 const (

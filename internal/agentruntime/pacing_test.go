@@ -3,13 +3,16 @@
 package agentruntime
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
+	"github.com/berthdev/berth/internal/confighash"
 )
 
 // maxWrites is how many writes the rollout of one change takes at most for a workload of
@@ -144,4 +147,47 @@ func TestARolloutThatStallsLetsOthersBegin(t *testing.T) {
 	w.settle()
 	w.expectReady("a", api.ReasonConfigured)
 	w.expectReady("b", api.ReasonConfigured)
+}
+
+// counted counts how often the configuration is read.
+type counted struct {
+	confighash.Source
+	reads *int
+}
+
+// Defaults implements confighash.Source.
+func (c counted) Defaults(ctx context.Context, namespace string) ([]*corev1.ConfigMap, error) {
+	*c.reads++
+	return c.Source.Defaults(ctx, namespace)
+}
+
+func TestWhoWaitsForOthersDoesNotAskTheServerForTheConfiguration(t *testing.T) {
+	w := newWorld(t)
+	w.options.MaxConcurrentRestarts = 1
+	w.restart()
+	w.configure("one")
+	const n = 5
+	for i := range n {
+		running(w, fmt.Sprintf("box-%d", i))
+	}
+	w.settle()
+	w.configure("two")
+	reads := 0
+	w.r.live = counted{w.r.live, &reads}
+	w.asleep = true
+	w.settle()
+	w.settle()
+	w.expectReady("box-4", api.ReasonRolloutPending)
+	if reads != 1 {
+		t.Errorf("the configuration was read %d times for one that may begin", reads)
+	}
+	w.asleep = false
+	w.settle()
+	for i := range n {
+		w.expectReady(fmt.Sprintf("box-%d", i), api.ReasonConfigured)
+	}
+	// Once to begin, and once more with the stamps where that is another pass.
+	if reads > 2*n {
+		t.Errorf("the configuration was read %d times for %d rollouts", reads, n)
+	}
 }

@@ -87,13 +87,20 @@ func needOf(seen observed) need {
 	return n
 }
 
+// waits reports whether it is not its turn. Then the server need not be asked for the
+// configuration: hundreds may wait, and each of them looks again and again.
+func (n need) waits(seen observed, now time.Time) bool {
+	return n.disturbs && !n.rolling && !seen.workload.HalfReleased() &&
+		(seen.pass.noSlot != "" || now.Before(dueAt(seen.runtime, seen.jitter, n.want.ConfigHash)))
+}
+
 // judgeObstacles returns what is in the way of a rollout, nil if nothing is.
 func judgeObstacles(seen observed, n need, v verdict, now time.Time) *verdict {
 	switch {
 	case n.paused:
 		v.say(api.ReasonRolloutPaused, fmt.Sprintf("pods have to be replaced, and are not while the annotation %s is %q", api.AnnotationPaused, api.PausedTrue))
 		v.started = nil
-	case n.unstamped && !learntConfig(seen.pass):
+	case n.unstamped && !learntConfig(seen.pass) && !n.waits(seen, now):
 		v = verdict{act: readConfig{}}
 	case seen.pass.refusal != nil:
 		v = refusedBy(seen.pass.refusal) // others need not wait for it
