@@ -64,6 +64,10 @@ func (p *program) agentsRmCommand() *cobra.Command {
 
 func (p *program) removeAgent(ctx context.Context, c *cluster, name string, o agentsRmOptions) error {
 	made, unread := c.madeFor(ctx, name)
+	made = slices.DeleteFunc(made, func(obj client.Object) bool { // a volume on its way out is no agent
+		_, volume := obj.(*corev1.PersistentVolumeClaim)
+		return volume && obj.GetDeletionTimestamp() != nil
+	})
 	runtime := &api.AgentRuntime{}
 	switch err := c.get(ctx, name, runtime); {
 	case err == nil && !slices.ContainsFunc(made, func(o client.Object) bool { return o.GetUID() == runtime.UID }):
