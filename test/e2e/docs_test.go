@@ -22,13 +22,16 @@ import (
 	"github.com/berthdev/berth/internal/localcluster/clustertest"
 )
 
+// docsPatience ends the test when it hangs: it follows many documents, one after the other.
+const docsPatience = 3 * cliPatience
+
 // TestCommandsInTheDocumentsOnRealPods runs the commands of the documents that people follow, in order, on a
 // cluster with Berth. Each document has a namespace and a directory of its own and runs in one shell, so
 // that what an earlier block sets or writes is there for a later one.
 func TestCommandsInTheDocumentsOnRealPods(t *testing.T) {
 	log.SetLogger(logr.Discard())
 	cluster := clustertest.Node(t)
-	ctx, cancel := context.WithTimeout(t.Context(), cliPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), docsPatience)
 	defer cancel()
 	if err := install.Berth(ctx, install.Options{Config: clustertest.RESTConfig(t, cluster, "docs-test"), Local: cluster}); err != nil {
 		t.Fatal(err)

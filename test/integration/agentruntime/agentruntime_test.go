@@ -37,8 +37,16 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// limit is for something that happens at once to have happened on a slow machine.
-const limit = 2 * time.Minute
+const (
+	// limit is for something that happens at once to have happened on a slow machine.
+	limit = 2 * time.Minute
+	// fleetLimit is for something that takes hundreds of pods.
+	fleetLimit = 20 * time.Minute
+	// workers are those of each controller.
+	workers = 10
+	// listsAgent is how the controller's lists are told apart.
+	listsAgent = "lists"
+)
 
 var (
 	cluster   *localcluster.Cluster
@@ -58,10 +66,12 @@ type stage struct {
 
 // newStage runs the controllers in a namespace of their own. elsewhere leaves the
 // Sandboxes to the test.
-func newStage(t *testing.T, elsewhere bool) *stage {
+func newStage(t *testing.T, elsewhere bool, edits ...func(*agentruntime.Options)) *stage {
 	t.Helper()
 	installed.Do(func() { managertest.Install(t, cluster) })
-	c, err := client.NewWithWatch(clustertest.RESTConfig(t, cluster, "test"), client.Options{Scheme: manager.Scheme()})
+	config := clustertest.RESTConfig(t, cluster, "test")
+	config.QPS = -1
+	c, err := client.NewWithWatch(config, client.Options{Scheme: manager.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,15 +79,19 @@ func newStage(t *testing.T, elsewhere bool) *stage {
 	if err := c.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	lists, err := manager.NewLists(clustertest.RESTConfig(t, cluster, "lists"))
+	lists, err := manager.NewLists(clustertest.RESTConfig(t, cluster, listsAgent))
 	if err != nil {
 		t.Fatal(err)
 	}
-	controllers := []manager.Controller{{Events: "agentruntime-controller", Workers: 2, New: func(env control.Environment, views kinds.Views) control.Controller {
-		return agentruntime.New(env, views, agentruntime.Options{Lister: lists})
+	options := agentruntime.Options{Lister: lists}
+	for _, edit := range edits {
+		edit(&options)
+	}
+	controllers := []manager.Controller{{Events: "agentruntime-controller", Workers: workers, New: func(env control.Environment, views kinds.Views) control.Controller {
+		return agentruntime.New(env, views, options)
 	}}}
 	if !elsewhere {
-		controllers = append(controllers, manager.Controller{Events: "sandbox-controller", Workers: 2, New: func(env control.Environment, views kinds.Views) control.Controller {
+		controllers = append(controllers, manager.Controller{Events: "sandbox-controller", Workers: workers, New: func(env control.Environment, views kinds.Views) control.Controller {
 			return sandbox.New(env, views, sandbox.Options{})
 		}})
 	}
@@ -98,9 +112,7 @@ func (s *stage) kubelet() {
 	work.Go(func() {
 		for event := range w.ResultChan() {
 			if p, ok := event.Object.(*corev1.Pod); ok && p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodPending {
-				ready := map[string]any{"status": map[string]any{"phase": "Running", "podIP": "10.0.0.1", "podIPs": []any{map[string]any{"ip": "10.0.0.1"}}, "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}}
-				text, _ := json.Marshal(ready)
-				_ = s.client.Status().Patch(ctx, p, client.RawPatch(types.MergePatchType, text)) // it may be gone again
+				_ = s.client.Status().Patch(ctx, p, readyPod()) // it may be gone again
 			}
 		}
 	})
