@@ -3,13 +3,17 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,6 +72,27 @@ func TestAgentsGoByTheNamesOfTheirKind(t *testing.T) {
 		if kind, name, err := parseWhy(text); kind != "agentruntime" || name != "web" || err != nil {
 			t.Errorf("why takes %s as %q %q, %v", text, kind, name, err)
 		}
+	}
+}
+
+func TestAClusterThatLacksAKindIsToldApart(t *testing.T) {
+	p := newProgram("berth", genericiooptions.NewTestIOStreamsDiscard())
+	unserved := func(group, resource string) error {
+		return apierrors.NewGenericServerResponse(404, "post", schema.GroupResource{Group: group, Resource: resource}, "web", "404 page not found", 0, true)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"without Sandboxes":     {unserved(agents.GroupName, "sandboxes"), "the cluster does not know Sandboxes: it does not serve agents.x-k8s.io/v1beta1"},
+		"without AgentRuntimes": {unserved(api.GroupName, "agentruntimes"), "the cluster does not know agents: it does not serve agent.rossoctl.dev/v1alpha1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var known *problem
+			if err := p.explainAgents(c.err); !errors.As(err, &known) || known.Error() != c.want || len(known.next) == 0 {
+				t.Errorf("it is %v", err)
+			}
+		})
 	}
 }
 

@@ -88,6 +88,9 @@ func TestKubectlIsGivenCompletions(t *testing.T) {
 		"a flag":                      {[]string{"claim", "--de"}, []string{"--detach\t"}},
 		"a format":                    {[]string{"ls", "-o", ""}, []string{"wide\n", "yaml\n"}},
 		"a shell":                     {[]string{"completion", "z"}, []string{"zsh\n"}},
+		"a command for agents":        {[]string{"agents", "ru"}, []string{"run\t"}},
+		"what runs an agent":          {[]string{"agents", "run", "a", "--kind", ""}, []string{"deployment\n"}},
+		"what can be explained":       {[]string{"why", ""}, []string{"agentruntime/\n"}},
 		"nothing without a cluster":   {[]string{"claim", ""}, []string{":4\n"}},
 		"nothing after the one claim": {[]string{"suspend", "one", ""}, []string{":4\n"}},
 	} {

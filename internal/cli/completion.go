@@ -26,7 +26,7 @@ func (p *program) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script that completes commands in a shell",
-		Long: "Prints a script that completes commands, flags, and the names of pools and claims in a shell.\n\n" +
+		Long: "Prints a script that completes commands, flags, and the names of pools, claims and agents in a shell.\n\n" +
 			"kubectl completes \"kubectl berth\" itself where it finds this program on the PATH under the name\n" +
 			completerName + ", too.",
 		Example: p.examples(`
