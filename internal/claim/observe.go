@@ -213,7 +213,11 @@ func (r *Reconciler) observeCandidate(ctx context.Context, seen observed) (obser
 			return seen, nil
 		}
 		seen.Rejected = append(seen.Rejected, offer.Member.Key.Name+" "+why)
-		r.wake(r.roster.Reject(seen.Claim.UID))
+		if seen.Source.OwnTemplate { // others want it of other templates
+			r.wake(r.roster.PassOn(seen.Claim.UID))
+		} else {
+			r.wake(r.roster.Reject(seen.Claim.UID))
+		}
 	}
 }
 

@@ -187,18 +187,48 @@ func (r *Roster) Take(poolKey types.NamespacedName, c Claim) Offer {
 func (r *Roster) Reject(claim types.UID) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	p, rejected := r.reject(claim)
+	if p == nil {
+		return nil
+	}
+	p.aside = append(p.aside, rejected)
+	return p.unserved()
+}
+
+// PassOn is Reject for a member that only this claim cannot adopt: it goes to the next
+// that waits behind the claim, and is set aside only if none does.
+func (r *Roster) PassOn(claim types.UID) []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, rejected := r.reject(claim)
+	if p == nil {
+		return nil
+	}
+	next := p.rank(r.waiting[claim]) + 1
+	if next >= len(p.waiters) {
+		p.aside = append(p.aside, rejected)
+		return p.unserved()
+	}
+	woken := p.waiters[next].Key
+	p.readyAt[rejected.UID] = p.ready.PushFront(rejected)
+	p.promise(next)
+	return append(p.unserved(), woken)
+}
+
+// reject takes the member back that was promised to the claim, which waits again at its
+// old rank. The pool is nil if none was.
+func (r *Roster) reject(claim types.UID) (*pool, Member) {
 	w, ok := r.waiting[claim]
 	if !ok {
-		return nil
+		return nil, Member{}
 	}
 	p := r.pools[w.pool]
 	given, ok := p.promised[claim]
 	if !ok {
-		return nil
+		return nil, Member{}
 	}
 	p.withdraw(given.member.UID)
-	p.aside = append(p.aside, given.member)
-	return p.unserved()
+	return p, given.member
 }
 
 // TakeRejected promises a claim that Take gave no member one that was set aside, if there

@@ -175,6 +175,36 @@ func TestARejectedMemberIsOneLessForThoseThatWait(t *testing.T) {
 	}
 }
 
+func TestAMemberThatIsNotForOneClaimGoesToTheNextBehindIt(t *testing.T) {
+	r := New()
+	for n := range 3 {
+		r.Enter(python, claimOf(n))
+	}
+	r.Take(python, claimOf(2)) // all that is read at the start has been
+	r.Stay(python, claimOf(2))
+	r.Update(python, memberOf(0), Ready)
+	for n := range 2 {
+		if offer := r.Take(python, claimOf(n)); offer.Member == nil || *offer.Member != memberOf(0) {
+			t.Fatalf("claim %d is offered %+v", n, offer)
+		}
+		if woken := r.PassOn(claimOf(n).UID); !slices.Equal(woken, []types.NamespacedName{claimOf(n + 1).Key}) {
+			t.Errorf("after claim %d %v look", n, woken)
+		}
+	}
+	if woken := r.PassOn(claimOf(2).UID); woken != nil {
+		t.Errorf("after the last, %v look", woken)
+	}
+	if offer := r.Take(python, claimOf(3)); offer.Member != nil {
+		t.Errorf("what was set aside is offered like any other: %+v", offer)
+	}
+	if offer := r.TakeRejected(python, claimOf(3), nil); offer.Member == nil {
+		t.Error("what was set aside is not there for a second look")
+	}
+	if woken := r.PassOn("nobody"); woken != nil {
+		t.Errorf("after nobody, %v look", woken)
+	}
+}
+
 func TestAnOlderClaimThatComesLateWakesTheOneThatWaitsInVain(t *testing.T) {
 	r := New()
 	r.Update(python, memberOf(0), ComingUp)

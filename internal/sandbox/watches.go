@@ -20,7 +20,7 @@ import (
 //
 // A pod, Service or PersistentVolumeClaim wakes the Sandbox that controls it, and also
 // the Sandbox that would have its name: that one may be waiting for the name. Objects
-// that have nothing to do with Sandboxes wake nobody until they are deleted.
+// that have nothing to do with Sandboxes wake nobody but when they come and go.
 func (r *Reconciler) Watches() []control.Watch {
 	return []control.Watch{
 		{Object: &agents.Sandbox{}, Enqueue: onSandbox},
@@ -57,7 +57,7 @@ func onNamesake(before, after client.Object) []reconcile.Request {
 		if obj == nil {
 			continue
 		}
-		if wake.controllerOf(obj) || after == nil || concerns(obj, agents.NameHash(obj.GetName())) {
+		if wake.controllerOf(obj) || before == nil || after == nil || concerns(obj, agents.NameHash(obj.GetName())) {
 			wake.add(obj.GetNamespace(), obj.GetName())
 		}
 	}

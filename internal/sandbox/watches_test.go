@@ -59,9 +59,10 @@ func TestWhoIsWokenByAnObjectOfASandboxsName(t *testing.T) {
 		"one that is released":            {before: newPod(s), after: foreign, want: []string{"box"}},
 		"one that may be taken over":      {before: foreign, after: labelled(agents.LabelAdoptable, "true"), want: []string{"box"}},
 		"one with the name's hash":        {after: labelled(agents.LabelSandboxNameHash, agents.NameHash("box")), want: []string{"box"}},
-		"one with another hash":           {after: labelled(agents.LabelSandboxNameHash, agents.NameHash("bax"))},
-		"pods of others wake nobody":      {before: foreign, after: foreign},
-		"until they are gone":             {before: foreign, want: []string{"box"}},
+		"one with another hash":           {before: foreign, after: labelled(agents.LabelSandboxNameHash, agents.NameHash("bax"))},
+		"one of others takes the name":    {after: foreign, want: []string{"box"}},
+		"it wakes nobody while it stays":  {before: foreign, after: foreign},
+		"until it is gone":                {before: foreign, want: []string{"box"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
