@@ -86,6 +86,29 @@ func TestAFieldThatAnotherManagerHasIsAConflictAndNoLoop(t *testing.T) {
 	}
 }
 
+func TestAConflictIsNoLoopThoughRolloutsHaveToWait(t *testing.T) {
+	w := newWorld(t)
+	w.options.RestartJitter = time.Minute
+	w.restart()
+	running(w, "box")
+	w.boxes.writeErr = apierrors.NewApplyConflict([]metav1.StatusCause{{
+		Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "kubectl"`, Field: ".metadata.labels.rossoctl.io/type",
+	}}, "conflict")
+	w.settle()
+	w.expectReady("box", api.ReasonRolloutPending)
+	w.clock.Step(time.Minute)
+	w.settle()
+	w.expectReady("box", api.ReasonConfigApplyError)
+	w.writes = nil
+	w.settle()
+	if len(w.writes) > 0 {
+		t.Errorf("it writes %v again", w.writes)
+	}
+	w.boxes.writeErr = nil
+	w.settle()
+	w.expectReady("box", api.ReasonConfigured)
+}
+
 func TestStampsThatSomebodyKeepsRemovingAreNotFoughtOver(t *testing.T) {
 	w := newWorld(t)
 	running(w, "box")

@@ -39,7 +39,7 @@ func judgeRollout(seen observed, now time.Time) verdict {
 		v.act = release{workload: w}
 	case n.disturbs && !n.rolling:
 		v = judgeBeginning(seen, n.want, v, now)
-		if n.unstamped && v.needsSlot && isRecordedTarget(seen) && saidOf(seen.runtime.Status, api.ConditionReady).Reason == api.ReasonConfigApplyError {
+		if n.unstamped && v.needsSlot && wasRefused(seen) {
 			v.first = &stamp{w, n.want, n.wiped}
 		}
 	case n.unstamped:
@@ -117,7 +117,9 @@ func judgeObstacles(seen observed, n need, v verdict, now time.Time) *verdict {
 
 // judgeBeginning decides whether pods may be replaced now.
 func judgeBeginning(seen observed, want workload.Stamps, v verdict, now time.Time) verdict {
-	if due := dueAt(seen.runtime, seen.jitter, want.ConfigHash); now.Before(due) {
+	// What was refused has been waited for already: to wait once more would be to say so,
+	// and the opposite, in turn.
+	if due := dueAt(seen.runtime, seen.jitter, want.ConfigHash); now.Before(due) && !wasRefused(seen) {
 		v.say(api.ReasonRolloutPending, "pods have to be replaced, in a moment")
 		v.until = due
 		return v
@@ -183,6 +185,12 @@ func isRolling(seen observed) bool {
 		return false
 	}
 	return rolloutReason(a) != api.ReasonRolloutStalled || a.Status.DesiredConfigHash == seen.config.Hash
+}
+
+// wasRefused reports whether the status says that the server did not let the target be
+// written to.
+func wasRefused(seen observed) bool {
+	return isRecordedTarget(seen) && saidOf(seen.runtime.Status, api.ConditionReady).Reason == api.ReasonConfigApplyError
 }
 
 // isRecordedTarget reports whether the status names the target, so that what is put on

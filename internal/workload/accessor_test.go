@@ -118,6 +118,8 @@ func TestAReleaseTakesOffExactlyWhatWasPutOn(t *testing.T) {
 			newBox(stamped(Stamps{Type: "tool", ConfigHash: "theirs", MTLSMode: "strict"}), recorded(Record{Runtime: runtimeUID, Stamps: want})),
 			rest + `}}}`},
 		"nothing of what has nothing": {newBox(), ""},
+		"not a label without anything that says whose it is": {
+			newBox(func(s *agents.Sandbox) { s.Labels = map[string]string{api.LabelType: "agent"} }), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b, _ := newAccessor(test.box, nil)

@@ -83,8 +83,9 @@ func (w *Workload) Stamped(want Stamps) bool {
 }
 
 // Bears reports whether there is anything on the workload that a release would take off.
+// A label alone, without a record and stamps that it goes with, may be anybody's.
 func (w *Workload) Bears() bool {
-	return w.Record != nil || w.Has != (Stamps{}) || w.labelType != "" || w.managedBy == api.ManagedBy
+	return w.Record != nil || w.Has != (Stamps{}) || w.managedBy == api.ManagedBy
 }
 
 // Recorded reports whether the record is the AgentRuntime's, of these stamps.
