@@ -76,12 +76,12 @@ test-fast: ## Run the tests that need no API server
 	KUBE_CACHE_MUTATION_DETECTOR=true go test $(TEST_FLAGS) ./api/... ./cmd/... ./deploy/... ./internal/...
 
 .PHONY: sim
-sim: ## Run the controllers through SEEDS=20000 adversarial schedules, from SEED_START=1 on
-	SEEDS=$(or $(SEEDS),20000) PROGRESS=1 go test -count=1 -timeout 24h -run '^TestSimulation$$' ./internal/simulation
+sim: ## Run the controllers through SEEDS=20000 adversarial schedules of Sandboxes and as many of AgentRuntimes, from SEED_START=1 on
+	SEEDS=$(or $(SEEDS),20000) PROGRESS=1 go test -count=1 -timeout 24h -run '^Test(Agent)?Simulation$$' ./internal/simulation
 
 .PHONY: sim-mutations
 sim-mutations: ## Show that the simulator notices known bugs, each within MUTATION_SEEDS=20000 schedules
-	MUTATION_SEEDS=$(or $(MUTATION_SEEDS),20000) go test -count=1 -timeout 24h -v -run '^TestMutations$$' ./internal/simulation
+	MUTATION_SEEDS=$(or $(MUTATION_SEEDS),20000) go test -count=1 -timeout 24h -v -run '^Test(Agent)?Mutations$$' ./internal/simulation
 
 .PHONY: chaos
 chaos: ## Break everything around the running controllers in ROUNDS=10 schedules of SEED=1, and check from outside

@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -27,7 +28,10 @@ type api[T client.Object] struct {
 	kind    kinds.Kind[T]
 }
 
-var _ consistent.API[client.Object] = (*api[client.Object])(nil)
+var (
+	_ consistent.API[client.Object]     = (*api[client.Object])(nil)
+	_ consistent.Applier[client.Object] = (*api[client.Object])(nil)
+)
 
 // Get implements consistent.API.
 func (a *api[T]) Get(_ context.Context, key types.NamespacedName) (T, error) {
@@ -56,8 +60,21 @@ func (a *api[T]) Patch(_ context.Context, key types.NamespacedName, subresource 
 	})
 }
 
+// Apply implements consistent.Applier.
+func (a *api[T]) Apply(_ context.Context, key types.NamespacedName, manager string, configuration consistent.Patch) (T, error) {
+	body, err := json.Marshal(configuration)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return a.send(call{"apply to", a.kind.Resource, key}, func() (client.Object, error) {
+		return a.replica.run.server.Apply(a.kind.Resource, key, manager, false, body)
+	})
+}
+
 // Delete implements consistent.API.
 func (a *api[T]) Delete(_ context.Context, key types.NamespacedName, condition consistent.DeleteCondition) (T, bool, error) {
+	condition = a.replica.mutatedDelete(a.kind.Resource, condition)
 	alive := false
 	obj, err := a.send(call{"delete", a.kind.Resource, key}, func() (client.Object, error) {
 		obj, ok, err := a.replica.run.server.Delete(a.kind.Resource, key, condition)
@@ -73,30 +90,31 @@ type call struct {
 	key            types.NamespacedName
 }
 
-func (c call) writes() bool { return c.verb != "get" }
+func (c call) writes() bool { return c.verb != "get" && c.verb != "list" }
 
 func (c call) String() string { return c.verb + " " + c.resource + " " + c.key.Name }
 
-// send makes one request. Before it and after it everything else may happen, and what
-// becomes of the request is the run's choice.
 func (a *api[T]) send(c call, do func() (client.Object, error)) (T, error) {
 	var none T
-	r := a.replica
+	reply, err := a.replica.send(c, do)
+	if err != nil || reply == nil {
+		return none, err
+	}
+	return reply.(T), nil
+}
+
+// send makes one request. Before it and after it everything else may happen, and what
+// becomes of the request is the run's choice.
+func (r *replica) send(c call, do func() (client.Object, error)) (client.Object, error) {
 	w := writer{replica: r, life: r.life, controller: r.current.controller, seen: r.seen[r.current]}
 	r.stop()
 	if c.writes() && r.fenced() {
 		r.run.note("%s: %s is refused by the fence", r.name, c)
-		return none, errFenced
+		return nil, errFenced
 	}
 	reply, err := r.run.deliver(w, c, do)
 	r.stop()
-	if err != nil {
-		return none, err
-	}
-	if reply == nil {
-		return none, nil
-	}
-	return reply.(T), nil
+	return reply, err
 }
 
 // writer is who sent a request.
@@ -108,8 +126,9 @@ type writer struct {
 	seen sight
 }
 
-// sight are the versions of pods and of pools that a pass has seen at least.
-type sight struct{ pods, pools uint64 }
+// sight are the versions of pods, pools and Sandboxes that a pass has seen at least, and
+// the one there was when it began.
+type sight struct{ pods, pools, sandboxes, began uint64 }
 
 // leads reports whether the sender still is who leads.
 func (w writer) leads(run *Run) bool {
@@ -138,7 +157,7 @@ func (run *Run) deliver(w writer, c call, do func() (client.Object, error)) (cli
 	resource := run.server.tables[c.resource].resource
 	switch what {
 	case conflicts:
-		if c.verb == "get" || c.verb == "create" {
+		if !c.writes() || c.verb == "create" {
 			break
 		}
 		run.note("%s: %s meets a conflict", w, c)
@@ -184,6 +203,9 @@ func (run *Run) as(w writer, c call, do func() (client.Object, error)) (client.O
 	}
 	before := run.server.version
 	reply, err := do()
+	if consistent.IsFieldConflict(err) {
+		return reply, err // only another try tells whether the other manager still wants it
+	}
 	run.watch.budget.sent(run, c, err == nil && run.server.version == before)
 	return reply, err
 }

@@ -55,7 +55,7 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 	before := s.managers[old.GetUID()][manager]
 	mine, conflicts := s.claimed(old.GetUID(), manager, now, fields)
 	if len(conflicts) > 0 && !force {
-		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("apply conflicts with other managers in %v", conflicts))
+		return nil, fieldConflict(t, key.Name, conflicts)
 	}
 	for path, value := range fields {
 		put(document, path, value)
@@ -76,6 +76,17 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 		s.own(old.GetUID(), manager, before)
 	}
 	return reply, err
+}
+
+// fieldConflict is the answer to an apply that would change what others have set.
+func fieldConflict(t *table, name string, paths []string) error {
+	err := apierrors.NewConflict(t.resource, name, fmt.Errorf("apply conflicts with other managers in %v", paths))
+	for _, path := range paths {
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+			Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "another"`, Field: strings.ReplaceAll(path, "/", "."),
+		})
+	}
+	return err
 }
 
 // managedFields are the fields of a configuration that a manager can own, with their

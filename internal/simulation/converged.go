@@ -45,6 +45,9 @@ func (w *watcher) converged() {
 	for _, obj := range server.peek("networkpolicies") {
 		w.policyAtRest(obj.(*networkingv1.NetworkPolicy))
 	}
+	if w.agents != nil {
+		w.agents.converged()
+	}
 }
 
 // sandboxAtRest: one pod, or none, and a status that says so.

@@ -39,6 +39,9 @@ type focus struct {
 	sweeps bool
 	// unfenced: old leaders write on.
 	unfenced bool
+
+	// agents is more about a world of AgentRuntimes.
+	agents agentFocus
 }
 
 // everything is the large world.
@@ -97,12 +100,23 @@ func foci() []focus {
 
 // chooseFocus decides what the run is about.
 func (run *Run) chooseFocus() {
-	small := foci()
-	run.focus = everything()
+	small, large := foci(), everything()
+	if run.settings.World == Agents {
+		small, large = agentFoci(), allAgents()
+	}
+	run.focus = large
 	if n := run.choices.Pick(2 * len(small)); n >= len(small) {
 		run.focus = small[n-len(small)]
 	}
 	run.note("a run about %s", run.focus.name)
+}
+
+// matters is the controller whose passes are worth pausing in.
+func (f focus) matters() string {
+	if f.agents.runtimes > 0 {
+		return "agentruntime"
+	}
+	return "claim"
 }
 
 // fate returns what becomes of the next request.

@@ -69,6 +69,9 @@ func (m Mutation) controller() string {
 // mutated returns the views as the named controller of a replica gets them.
 func (r *replica) mutated(controller string, views kinds.Views) kinds.Views {
 	m := r.run.settings.Mutation
+	if controller == "agentruntime" {
+		return r.mutatedAgents(views)
+	}
 	if only := m.controller(); only != "" && only != controller {
 		return views
 	}
@@ -154,6 +157,9 @@ func (i *informer) thaw() { delete(i.frozen, i.replica.current) }
 // NoticedBy are the rules that a mutation breaks. A run that fails for another reason
 // proves nothing about it.
 func (m Mutation) NoticedBy() []string {
+	if rules, ok := agentsNotice()[m]; ok {
+		return rules
+	}
 	return map[Mutation][]string{
 		NoOverlay:              {poolSize, onePerClaim},
 		ItemBeforeVersion:      {poolSize, onePerClaim},

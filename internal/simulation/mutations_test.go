@@ -18,18 +18,27 @@ import (
 // since, it goes on from there. With MUTATION_SEEDS it begins at the first seed and
 // tells how many each bug needed, and with KEEP=1 it keeps those seeds.
 func TestMutations(t *testing.T) {
-	const kept = "testdata/mutations.txt"
+	notice(t, simulation.Mutations(), "testdata/mutations.txt", settings)
+}
+
+// TestAgentMutations is TestMutations of the controller of AgentRuntimes.
+func TestAgentMutations(t *testing.T) {
+	notice(t, simulation.AgentMutations(), "testdata/agentmutations.txt", agentSettings)
+}
+
+func notice(t *testing.T, mutations []simulation.Mutation, kept string, settings simulation.Settings) {
+	t.Helper()
 	seeds := mutationSeeds(t, kept)
 	most, whole := number("MUTATION_SEEDS", 3000), os.Getenv("MUTATION_SEEDS") != ""
 	var table strings.Builder
-	for _, mutation := range simulation.Mutations() {
+	for _, mutation := range mutations {
 		t.Run(string(mutation), func(t *testing.T) {
 			first := seeds[mutation]
 			if whole {
 				first = 1
 			}
 			for seed := first; seed < first+uint64(most); seed++ {
-				if failure := mutated(seed, mutation); failure != nil {
+				if failure := mutated(seed, mutation, settings); failure != nil {
 					fmt.Fprintf(&table, "%-6d %-55s # %s\n", seed, mutation, failure.Rule)
 					if os.Getenv("TRACE") != "" {
 						t.Log(failure)
@@ -52,7 +61,7 @@ func TestMutations(t *testing.T) {
 }
 
 // mutated returns the failure of a run if it is the mutation's own.
-func mutated(seed uint64, mutation simulation.Mutation) *simulation.Failure {
+func mutated(seed uint64, mutation simulation.Mutation, settings simulation.Settings) *simulation.Failure {
 	broken := settings
 	broken.Mutation = mutation
 	failure := simulation.New(simulation.Seeded(seed), broken).Do()

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/berthdev/berth/internal/agentruntime"
 	"github.com/berthdev/berth/internal/claim"
 	"github.com/berthdev/berth/internal/consistent"
 	"github.com/berthdev/berth/internal/control"
@@ -84,6 +85,10 @@ func (r *replica) start() {
 		VolumeClaims:    newView(r, kinds.VolumeClaims()),
 		NetworkPolicies: newView(r, kinds.NetworkPolicies()),
 	}
+	if r.run.settings.World == Agents {
+		r.views.AgentRuntimes = newView(r, kinds.AgentRuntimes())
+		r.views.ConfigMaps = newView(r, kinds.ConfigMaps())
+	}
 	for _, i := range r.informers {
 		i.pace = r.run.pace()
 	}
@@ -126,14 +131,8 @@ func (r *replica) lead() {
 		Wake:    r.wake,
 		NewLock: func() sync.Locker { return &lock{replica: r} },
 	}
-	views := func(controller string) kinds.Views { return r.mutated(controller, r.views) }
 	r.controllers = nil
-	for _, c := range []control.Controller{
-		sandbox.New(environment, views("sandbox"), sandbox.Options{}),
-		template.New(environment, views("template")),
-		warmpool.New(environment, views("warmpool"), warmpool.Options{}),
-		claim.New(environment, views("claim"), claim.Options{}),
-	} {
+	for _, c := range r.production(environment) {
 		r.controllers = append(r.controllers, newRunning(r.run.clock, c))
 	}
 	for _, i := range r.informers {
@@ -151,6 +150,24 @@ func (r *replica) lead() {
 	}
 	r.run.watch.budget.causes++
 	r.run.note("%s leads", r.name)
+}
+
+// production are the controllers that the replica runs.
+func (r *replica) production(environment control.Environment) []control.Controller {
+	views := func(controller string) kinds.Views { return r.mutated(controller, r.views) }
+	var all []control.Controller
+	if r.run.public == nil {
+		all = append(all,
+			sandbox.New(environment, views("sandbox"), sandbox.Options{}),
+			template.New(environment, views("template")),
+			warmpool.New(environment, views("warmpool"), warmpool.Options{}),
+			claim.New(environment, views("claim"), claim.Options{}),
+		)
+	}
+	if r.run.settings.World == Agents {
+		all = append(all, agentruntime.New(environment, views("agentruntime"), r.agentOptions()))
+	}
+	return all
 }
 
 // caughtUp reports whether the informers show every object that there was when the
@@ -213,7 +230,10 @@ func (r *replica) begin(c *running, n int) {
 		}
 	})
 	r.tasks = append(r.tasks, t)
-	r.seen[t] = sight{pods: r.informerOf("pods").shows(), pools: r.informerOf("sandboxwarmpools").shows()}
+	r.seen[t] = sight{
+		pods: r.informerOf("pods").shows(), pools: r.informerOf("sandboxwarmpools").shows(),
+		sandboxes: r.informerOf("sandboxes").shows(), began: r.run.server.version,
+	}
 }
 
 // quiet is a context whose logger says nothing.

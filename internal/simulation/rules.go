@@ -25,6 +25,17 @@ const (
 	noPanic            = "panic"
 )
 
+// The rules about AgentRuntimes that hold after every change.
+const (
+	onlyOutdated   = "a restart is not done twice"
+	saidFirst      = "a restart is announced first"
+	othersKeys     = "a restart touches nothing of others"
+	poolsUnstamped = "a pool's Sandbox is not stamped"
+	trueConfig     = "what is stamped is the configuration"
+	trueStatus     = "no pod from before the stamps counts"
+	fewAtOnce      = "no more roll out at once than may"
+)
+
 // The rules that hold once a run was left alone.
 const (
 	comesToRest     = "comes to rest"
@@ -42,4 +53,7 @@ const (
 	policyGoes      = "a NetworkPolicy goes with the last Sandbox"
 	withinBudget    = "writes have causes"
 	noWrites        = "no writes at rest"
+	runtimeSays     = "every AgentRuntime has a status"
+	runtimeTruth    = "a restart is not lost"
+	nothingLeft     = "nothing is left of an AgentRuntime that is gone"
 )

@@ -27,9 +27,22 @@ import (
 type Settings struct {
 	// Steps is how many things happen before the run is left alone.
 	Steps int
+	// World is what the runs are about.
+	World World
 	// Mutation breaks a rule, for the proof that the invariants notice.
 	Mutation Mutation
 }
+
+// World is a family of runs. A seed means another run in each.
+type World string
+
+const (
+	// Sandboxes is the world of Sandboxes, claims and pools.
+	Sandboxes World = ""
+	// Agents is the world of AgentRuntimes, beside Berth's controllers of Sandboxes or a
+	// model of the public one.
+	Agents World = "agents"
+)
 
 // Failure is a violation of an invariant.
 type Failure struct {
@@ -60,6 +73,7 @@ type Run struct {
 	events   recorder
 	names    int
 	world    world
+	public   *public // the model of the public Sandbox controller, nil if it does not run
 	watch    watcher
 
 	trace   []line
@@ -88,6 +102,10 @@ func New(choices *Choices, settings Settings) *Run {
 	run.events.count = map[string]int{}
 	run.server = NewServer(run.clock)
 	serveAll(run.server)
+	if settings.World == Agents {
+		serve(run.server, kinds.AgentRuntimes(), true)
+		serve(run.server, kinds.ConfigMaps(), false)
+	}
 	run.server.Admit = run.admit
 	run.server.Changed = run.watch.changed
 	run.watch.begin(run)
@@ -103,13 +121,19 @@ func (run *Run) Do() *Failure {
 	}
 	run.fence = run.choices.Pick(3) != 2 && !run.focus.unfenced
 	faulty := run.choices.Pick(5) != 0
-	run.world.populate(run)
+	if run.settings.World == Agents {
+		run.world.populateAgents(run)
+	} else {
+		run.world.populate(run)
+	}
 	for _, r := range run.replicas {
 		r.clock.by = []time.Duration{0, -skew, skew}[run.choices.Pick(3)]
 		r.start()
 	}
 	run.elect(run.replicas[0])
-	run.world.firstClaims(run)
+	if run.settings.World == Sandboxes {
+		run.world.firstClaims(run)
+	}
 	run.faulty = faulty
 	for run.step = 1; run.step <= run.settings.Steps && run.failure == nil; run.step++ {
 		run.begins = append(run.begins, len(run.choices.made))
@@ -128,6 +152,9 @@ func (run *Run) end() {
 		for _, t := range r.tasks {
 			t.kill()
 		}
+	}
+	if run.public != nil {
+		run.public.end()
 	}
 	run.crew.dismiss()
 }

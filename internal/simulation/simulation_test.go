@@ -28,8 +28,13 @@ var settings = simulation.Settings{Steps: 400}
 // TestSimulation runs the controllers through the kept seeds and through SEEDS others,
 // from SEED_START on. -run TestSimulation/seed=N runs one of them.
 func TestSimulation(t *testing.T) {
-	seeds := keptSeeds(t)
-	start, count := number("SEED_START", 1), number("SEEDS", 2000)
+	simulate(t, keptSeeds(t, "testdata/seeds.txt"), number("SEEDS", 2000), settings)
+}
+
+// simulate makes runs of the kept seeds and of so many others.
+func simulate(t *testing.T, seeds []uint64, count int, settings simulation.Settings) {
+	t.Helper()
+	start := number("SEED_START", 1)
 	for seed := start; seed < start+count; seed++ {
 		seeds = append(seeds, uint64(seed))
 	}
@@ -101,9 +106,9 @@ func failing(seeds []uint64, settings simulation.Settings) []uint64 {
 }
 
 // keptSeeds are those that once found something.
-func keptSeeds(t *testing.T) []uint64 {
+func keptSeeds(t *testing.T, in string) []uint64 {
 	t.Helper()
-	file, err := os.Open("testdata/seeds.txt")
+	file, err := os.Open(in)
 	if err != nil {
 		t.Fatal(err)
 	}

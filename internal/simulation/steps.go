@@ -122,7 +122,7 @@ func (run *Run) faults() {
 			// successor is at.
 			likely := run.focus.notices
 			if run.leader != r {
-				likely *= 1 + 4*run.leader.passes("claim")
+				likely *= 1 + 4*run.leader.passes(run.focus.matters())
 			}
 			run.may(likely, func() {
 				run.note("%s resumes", r.name)
@@ -133,7 +133,7 @@ func (run *Run) faults() {
 		default:
 			run.may(run.focus.upheaval, r.crash)
 			// A pause matters while something is under way.
-			run.may(run.focus.upheaval*(1+4*r.passes("claim")), func() {
+			run.may(run.focus.upheaval*(1+4*r.passes(run.focus.matters())), func() {
 				run.note("%s pauses", r.name)
 				r.paused = true
 			})

@@ -37,6 +37,7 @@ type world struct {
 	podQuota         bool
 	sandboxQuota     bool
 	judged           []judgement
+	agents           agentWorld
 }
 
 func key(name string) types.NamespacedName {
@@ -218,6 +219,9 @@ func (w *world) create(run *Run, resource string, obj client.Object) {
 func (w *world) actions(run *Run) {
 	run.may(run.focus.kubelet, func() { w.kubelet(run) })
 	run.may(40, func() { w.collect(run) })
+	if run.public != nil {
+		run.public.actions()
+	}
 }
 
 // calm ends what is wrong with nodes and quotas.
@@ -241,6 +245,9 @@ func (w *world) settle(run *Run) bool {
 	}
 	for w.collectAll(run) {
 		busy = true
+	}
+	if run.public != nil {
+		busy = run.public.settle() || busy
 	}
 	return busy
 }
