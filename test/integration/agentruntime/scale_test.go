@@ -28,10 +28,10 @@ const (
 	fleet  = 500
 	atOnce = 10
 	// writesEach is what one AgentRuntime may cost to roll out, events aside: the stamps and
-	// the deletion; and a status when it waits, begins, is stamped and is done, and with
-	// every change of a pod in between, of which many go into one. writesOnAverage is what
-	// it costs if nobody is unlucky.
-	writesEach, writesOnAverage = 10, 8
+	// the deletion; and a status when it waits, begins, is stamped, is seen by its workload's
+	// controller and is done, and with every change of a pod in between, of which several
+	// go into one on a busy machine. A conflict is one more. writesOnAverage is without bad luck.
+	writesEach, writesOnAverage = 12, 9
 	// readsEach are reads of the configuration: four ConfigMaps and a list, when it begins
 	// and when it is stamped.
 	readsEach = 10
