@@ -142,14 +142,10 @@ func podsWord(a agent) string {
 func configWord(a agent) string {
 	short := func(hash string) string { return hash[:min(len(hash), 12)] }
 	has, wants := short(a.Status.AppliedConfigHash), short(a.Status.DesiredConfigHash)
-	switch {
-	case has == wants:
+	if has == wants {
 		return has
-	case has == "":
-		return "->" + wants
-	default:
-		return has + "->" + wants
 	}
+	return has + "->" + wants
 }
 
 func (p *program) agentsGetCommand() *cobra.Command {

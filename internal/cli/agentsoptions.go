@@ -70,7 +70,7 @@ func (o *agentsRunOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.spec.ImagePullSecret, "image-pull-secret", "", "a Secret with access to the image's registry")
 	flags.Var(pairs{&o.labels, checkAgentLabel, "write it as --label KEY=VALUE"}, "label", "a label of all of its objects; may be given again")
 	o.output.addOutput(cmd, "json, yaml or name: print the objects, and what is said meanwhile on standard error", "json", "yaml", outputName)
-	waitFlag(flags, &o.timeout, "timeout", claimTimeout, "how long to wait until it is configured, and then until it is Ready")
+	waitFlag(flags, &o.timeout, claimTimeout, "how long to wait until it is configured, and then until it is Ready")
 	flags.BoolVar(&o.detach, "detach", false, "return when it is configured and started, and do not wait until it is Ready")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the objects as YAML, or as -o says, and make nothing")
 }
@@ -88,9 +88,11 @@ func (o *agentsRunOptions) read(p *program, cmd *cobra.Command, args []string, n
 	s.Namespace, s.Name, s.Run = namespace, args[0], rand.String(10)
 	switch name := joined(validation.IsDNS1035Label(s.Name)); {
 	case name != nil:
-		return &problem{cause: fmt.Errorf("%q cannot be the name of an agent: %w", s.Name, name), next: []string{"begin with a small letter, and use small letters, digits and dashes, such as researcher-1"}}
+		return &problem{cause: fmt.Errorf("%q cannot be the name of an agent: %w", s.Name, name),
+			next: []string{"begin with a small letter, and use small letters, digits and dashes, such as researcher-1"}}
 	case len(s.Name) > launch.MaxNameLength:
-		return &problem{cause: fmt.Errorf("%q cannot be the name of an agent: it must have no more than %d characters", s.Name, launch.MaxNameLength), next: []string{"choose a shorter one"}}
+		return &problem{cause: fmt.Errorf("%q cannot be the name of an agent: it must have no more than %d characters", s.Name, launch.MaxNameLength),
+			next: []string{"choose a shorter one"}}
 	case s.Image == "":
 		return &problem{cause: errors.New("agents run needs an image"), next: []string{p.command("agents run", s.Name, "--image IMAGE")}}
 	case !path.IsAbs(s.Mount) || strings.Contains(s.Mount, ":"):

@@ -58,7 +58,7 @@ func (p *program) agentsRmCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&o.volumes, "delete-volumes", false, "delete volumes, and what is on them, too")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until the agent and its pods are gone")
-	waitFlag(cmd.Flags(), &o.timeout, "timeout", claimTimeout, "how long --wait waits for each agent")
+	waitFlag(cmd.Flags(), &o.timeout, claimTimeout, "how long --wait waits for each agent")
 	return cmd
 }
 
@@ -198,8 +198,9 @@ func (p *program) awaitRemoved(ctx context.Context, c *cluster, name string, o a
 // goneQueries find what is left of an agent.
 func goneQueries(namespace, name string, volumes bool) []query {
 	labelled := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{launch.LabelAgent: name}}
+	named := []client.ListOption{client.InNamespace(namespace), client.MatchingFields{"metadata.name": name}}
 	queries := []query{
-		{list: func() client.ObjectList { return &api.AgentRuntimeList{} }, options: []client.ListOption{client.InNamespace(namespace), client.MatchingFields{"metadata.name": name}}},
+		{list: func() client.ObjectList { return &api.AgentRuntimeList{} }, options: named},
 		{list: func() client.ObjectList { return &corev1.PodList{} }, options: labelled, optional: true},
 	}
 	for _, empty := range madeLists() {

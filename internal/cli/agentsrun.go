@@ -155,7 +155,8 @@ func (p *program) notMade(err error, word string, obj client.Object, s launch.Sp
 			p.command("agents get", s.Name) + " shows it", p.command("agents resume", s.Name) + " starts it, if it is suspended",
 			p.command("agents rm", s.Name) + " removes it", "choose another name"}}
 	case *corev1.ServiceAccount:
-		return &problem{cause: cause, next: []string{"use it: --service-account " + s.Name, p.command("agents rm", s.Name) + " removes what an earlier agent has left", "choose another name"}}
+		return &problem{cause: cause, next: []string{"use it: --service-account " + s.Name,
+			p.command("agents rm", s.Name) + " removes what an earlier agent has left", "choose another name"}}
 	default:
 		return &problem{cause: cause, next: []string{"choose another name", p.command("agents rm", s.Name) + " removes what an earlier agent has left, and nothing of others"}}
 	}
@@ -205,7 +206,8 @@ func (p *program) startAgent(ctx context.Context, c *cluster, o *agentsRunOption
 	}
 	var known *problem
 	if errors.As(err, &known) {
-		known.ifKept = []string{p.command("agents resume", name) + " starts it when that is mended: the agent is kept, and suspended", p.command("agents rm", name) + " removes it"}
+		known.ifKept = []string{p.command("agents resume", name) + " starts it when that is mended: the agent is kept, and suspended",
+			p.command("agents rm", name) + " removes it"}
 	}
 	if err != nil {
 		return err

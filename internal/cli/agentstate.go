@@ -133,44 +133,39 @@ func (c *cluster) podsOfWorkload(ctx context.Context, w client.Object) ([]*corev
 
 // judgeAgent says whether an agent runs with its configuration, what it waits for, or why it never will.
 func judgeAgent(a agent) outcome {
-	if seen := judgeRuntime(a); seen.failed {
-		return seen
+	runtime, running, trouble := judgeRuntime(a), judgeWorkload(a.workload), troubleOf(a.pods)
+	if runtime.reason == api.ReasonRollingOut || runtime.reason == api.ReasonRolloutPending {
+		trouble.failed = false // it may be a pod's that is about to be replaced
 	}
-	if a.workload != nil && launch.Suspended(a.workload) {
-		return outcome{failed: true, reason: stateSuspended, message: "its " + a.target.Kind + " should have no pods", next: "resume it"}
-	}
-	for _, pod := range a.pods {
-		if trouble := podTrouble(pod); trouble.failed {
-			return trouble
-		}
-	}
-	runtime, running := judgeRuntime(a), judgeWorkload(a.workload)
 	switch {
+	case runtime.failed:
+		return runtime
+	case a.workload != nil && launch.Suspended(a.workload):
+		return outcome{failed: true, reason: stateSuspended, message: "its " + a.target.Kind + " should have no pods", next: "resume it"}
 	case running.failed:
 		return running
-	case runtime.ready && running.ready && (a.Status.Pods == nil || a.Status.Pods.Ready == 0):
-		return outcome{reason: api.ReasonPodsNotReady, message: "its controller has not seen its pods yet"}
-	case runtime.ready && running.ready && !a.lacksPods():
+	case trouble.failed:
+		return trouble
+	case runtime.ready && running.ready && a.hasPods():
 		return runtime
-	}
-	for _, pod := range a.pods {
-		if trouble := podTrouble(pod); trouble.reason != "" {
-			return trouble
-		}
-	}
-	if runtime.ready && running.ready {
-		return outcome{reason: api.ReasonPodsNotReady, message: "its pod is not ready"}
-	}
-	if runtime.ready || runtime.reason == "" && running.reason != "" {
+	case trouble.reason != "":
+		return trouble
+	case runtime.ready && running.ready:
+		return outcome{reason: api.ReasonPodsNotReady, message: "its pods are not ready, or its controller has not seen them yet"}
+	case !running.ready && (runtime.ready || runtime.reason == ""):
 		return running
 	}
 	return runtime
 }
 
-// lacksPods says whether fewer pods are ready than should be. Statuses may be of the time before one went.
-func (a agent) lacksPods() bool {
-	if !a.read {
+// hasPods says whether as many pods are ready as should be. Statuses may be of the time before it was started,
+// or before a pod went.
+func (a agent) hasPods() bool {
+	if a.Status.Pods == nil || a.Status.Pods.Ready == 0 {
 		return false
+	}
+	if !a.read {
+		return true
 	}
 	ready := int32(0)
 	for _, pod := range a.pods {
@@ -178,7 +173,22 @@ func (a agent) lacksPods() bool {
 			ready++
 		}
 	}
-	return ready < launch.Desired(a.workload)
+	return ready >= launch.Desired(a.workload)
+}
+
+// troubleOf is what the first pod waits for that waits for ever, or else the first that waits.
+func troubleOf(pods []*corev1.Pod) outcome {
+	var first outcome
+	for _, pod := range pods {
+		trouble := podTrouble(pod)
+		if trouble.failed {
+			return trouble
+		}
+		if first.reason == "" {
+			first = trouble
+		}
+	}
+	return first
 }
 
 func isReadyPod(pod *corev1.Pod) bool {

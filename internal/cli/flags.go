@@ -42,10 +42,10 @@ func (l limit) Set(text string) error {
 	return nil
 }
 
-// waitFlag is a flag for how long to wait, where 0 is forever.
-func waitFlag(flags *pflag.FlagSet, value *time.Duration, name string, initially time.Duration, usage string) {
+// waitFlag is the flag for how long to wait, where 0 is forever.
+func waitFlag(flags *pflag.FlagSet, value *time.Duration, initially time.Duration, usage string) {
 	*value = initially
-	flags.Var(limit{value: value, remedy: "write a number with a unit, such as 30s or 5m; 0 waits forever"}, name, usage+"; 0 waits forever")
+	flags.Var(limit{value: value, remedy: "write a number with a unit, such as 30s or 5m; 0 waits forever"}, "timeout", usage+"; 0 waits forever")
 }
 
 // spanFlag is a flag for a length of time that may be left out and is a second or more.

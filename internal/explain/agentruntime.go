@@ -92,7 +92,6 @@ func (x *explainer) leaving(r *Report, a *api.AgentRuntime) {
 // judgeAgentRuntime says what Ready means.
 func (x *explainer) judgeAgentRuntime(r *Report, a *api.AgentRuntime, e agentruntime.Explanation) {
 	ready := r.condition(api.ConditionReady)
-	edit := fmt.Sprintf("kubectl edit agentruntime %s -n %s", a.Name, a.Namespace)
 	r.Summary = "is not Ready (" + ready.Reason + "): " + oneLine(ready.Message)
 	switch {
 	case a.DeletionTimestamp != nil:
@@ -107,7 +106,12 @@ func (x *explainer) judgeAgentRuntime(r *Report, a *api.AgentRuntime, e agentrun
 		r.Summary = "has not been looked at yet"
 		r.worsen(Underway)
 	}
-	ref := a.Spec.TargetRef
+	x.judgeReason(r, a, e, ready)
+}
+
+// judgeReason says what a person can do about the reason why it is not Ready.
+func (x *explainer) judgeReason(r *Report, a *api.AgentRuntime, e agentruntime.Explanation, ready metav1.Condition) {
+	edit := fmt.Sprintf("kubectl edit agentruntime %s -n %s", a.Name, a.Namespace)
 	switch ready.Reason {
 	case api.ReasonTargetNotFound:
 		r.worsen(Stuck)
@@ -115,6 +119,7 @@ func (x *explainer) judgeAgentRuntime(r *Report, a *api.AgentRuntime, e agentrun
 			r.advise("install the definition of Sandboxes, and it goes on by itself; or name another workload: %s", edit)
 			break
 		}
+		ref := a.Spec.TargetRef
 		r.advise("create the %s %q in namespace %s, and it goes on; or correct spec.targetRef: %s", ref.Kind, ref.Name, a.Namespace, edit)
 		r.advise("kubectl get sandboxes,deployments,statefulsets -n %s lists those there are", a.Namespace)
 		r.advise("to remove what is left of the agent: %s", x.options.Command("agents rm", a.Name))

@@ -4,6 +4,7 @@ package explain
 
 import (
 	"encoding/json"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -273,7 +274,7 @@ func TestAgentRuntimes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := append(c.objects, lease(time.Second), node("node-1", corev1.ConditionTrue))
+			objects := all(c.objects, of(lease(time.Second), node("node-1", corev1.ConditionTrue)))
 			c.want.check(t, explain(t, &world{objects: objects, unserved: c.unserved, forbidden: c.forbidden}, AgentRuntime, "web"))
 		})
 	}
@@ -281,7 +282,8 @@ func TestAgentRuntimes(t *testing.T) {
 
 func TestAnAgentRuntimeThatIsNotThereIsAnErrorThatListsThoseThereAre(t *testing.T) {
 	_, err := Of(t.Context(), &world{objects: of(newAgent(nil))}, AgentRuntime, types.NamespacedName{Namespace: "team", Name: "wbe"}, Options{Now: now, ControllerNamespace: system})
-	if missing, ok := err.(*NotFoundError); !ok || len(missing.Names) != 1 || missing.Names[0] != "web" {
+	var missing *NotFoundError
+	if !errors.As(err, &missing) || len(missing.Names) != 1 || missing.Names[0] != "web" {
 		t.Errorf("the error is %#v", err)
 	}
 }
@@ -298,7 +300,7 @@ func TestAgentRuntimesMayHaveAControllerOfTheirOwn(t *testing.T) {
 		"with one that is not renewed, none": {of(lease(time.Hour)), Stuck},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := explain(t, &world{objects: append(c.objects, newAgent(nil, func(a *api.AgentRuntime) { a.Finalizers = nil }), newDeployment(t, ""))}, AgentRuntime, "web")
+			r := explain(t, &world{objects: all(c.objects, of(newAgent(nil, func(a *api.AgentRuntime) { a.Finalizers = nil }), newDeployment(t, "")))}, AgentRuntime, "web")
 			if r.Verdict != c.verdict {
 				t.Errorf("the verdict is %s, want %s:\n%s", r.Verdict, c.verdict, text(r))
 			}

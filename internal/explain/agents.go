@@ -32,11 +32,16 @@ func (x *explainer) operatorNamespace() string { return x.options.operatorNamesp
 // which people may be allowed who may not list.
 func (s *snapshot) takeAgents(ctx context.Context, reader client.Reader, namespace, operator string) error {
 	var reads errgroup.Group
-	list(ctx, &reads, reader, namespace, kinds.AgentRuntimes(), &api.AgentRuntimeList{}, func(l *api.AgentRuntimeList) []*api.AgentRuntime { return pointers(l.Items) }, &s.agents)
-	list(ctx, &reads, reader, namespace, kinds.Deployments(), &appsv1.DeploymentList{}, func(l *appsv1.DeploymentList) []*appsv1.Deployment { return pointers(l.Items) }, &s.deployments)
-	list(ctx, &reads, reader, namespace, kinds.StatefulSets(), &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) []*appsv1.StatefulSet { return pointers(l.Items) }, &s.statefulSets)
-	list(ctx, &reads, reader, namespace, kinds.ReplicaSets(), &appsv1.ReplicaSetList{}, func(l *appsv1.ReplicaSetList) []*appsv1.ReplicaSet { return pointers(l.Items) }, &s.replicaSets)
-	list(ctx, &reads, reader, namespace, kinds.ConfigMaps(), &corev1.ConfigMapList{}, func(l *corev1.ConfigMapList) []*corev1.ConfigMap { return pointers(l.Items) }, &s.configs)
+	list(ctx, &reads, reader, namespace, kinds.AgentRuntimes(), &api.AgentRuntimeList{},
+		func(l *api.AgentRuntimeList) []*api.AgentRuntime { return pointers(l.Items) }, &s.agents)
+	list(ctx, &reads, reader, namespace, kinds.Deployments(), &appsv1.DeploymentList{},
+		func(l *appsv1.DeploymentList) []*appsv1.Deployment { return pointers(l.Items) }, &s.deployments)
+	list(ctx, &reads, reader, namespace, kinds.StatefulSets(), &appsv1.StatefulSetList{},
+		func(l *appsv1.StatefulSetList) []*appsv1.StatefulSet { return pointers(l.Items) }, &s.statefulSets)
+	list(ctx, &reads, reader, namespace, kinds.ReplicaSets(), &appsv1.ReplicaSetList{},
+		func(l *appsv1.ReplicaSetList) []*appsv1.ReplicaSet { return pointers(l.Items) }, &s.replicaSets)
+	list(ctx, &reads, reader, namespace, kinds.ConfigMaps(), &corev1.ConfigMapList{},
+		func(l *corev1.ConfigMapList) []*corev1.ConfigMap { return pointers(l.Items) }, &s.configs)
 	var cluster []*corev1.ConfigMap
 	var unread error
 	reads.Go(func() error {

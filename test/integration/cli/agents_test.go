@@ -46,6 +46,9 @@ func newAgentSpace(t *testing.T) *agentSpace {
 	return &agentSpace{space: s, all: c}
 }
 
+// in is the same namespace for a subtest.
+func (s *agentSpace) in(t *testing.T) *agentSpace { return &agentSpace{s.space.in(t), s.all} }
+
 // controllers runs those of AgentRuntimes and of Sandboxes, and plays that of Deployments and the kubelet.
 func (s *agentSpace) controllers() *podWatch {
 	s.t.Helper()
@@ -210,7 +213,7 @@ func TestAnAgentsFirstPodHasItsConfiguration(t *testing.T) {
 	s.expectLeft("web", "AgentRuntime/web", "Sandbox/web", "Service/web", "ServiceAccount/web", "PersistentVolumeClaim/web-data")
 
 	t.Run("restart deletes the pod and no other", func(t *testing.T) {
-		s := &agentSpace{s.in(t), s.all}
+		s := s.in(t)
 		r := s.run("agents", "restart", "web")
 		r.expect(t, 0, "Agent web is Ready")
 		r.says(t, "sandbox/web restarted: pod web deleted")
@@ -219,7 +222,7 @@ func TestAnAgentsFirstPodHasItsConfiguration(t *testing.T) {
 		}
 	})
 	t.Run("suspended, it has no pod, and restart leaves it so", func(t *testing.T) {
-		s := &agentSpace{s.in(t), s.all}
+		s := s.in(t)
 		s.run("agents", "suspend", "web").says(t, "sandbox/web suspended")
 		s.run("agents", "restart", "web").says(t, "stays so")
 		s.run("agents", "wait", "web").expect(t, 1, "Suspended", "resume", "starts it")
@@ -230,7 +233,7 @@ func TestAnAgentsFirstPodHasItsConfiguration(t *testing.T) {
 		}
 	})
 	t.Run("a new configuration reaches it before its next pod", func(t *testing.T) {
-		s := &agentSpace{s.in(t), s.all}
+		s := s.in(t)
 		defaults.Data["value"] = "2"
 		s.must(s.all.Update(s.ctx, defaults))
 		s.awaitRuntime("web", func(now *api.AgentRuntime) bool {
@@ -244,13 +247,13 @@ func TestAnAgentsFirstPodHasItsConfiguration(t *testing.T) {
 		}
 	})
 	t.Run("why says that nothing is wrong", func(t *testing.T) {
-		s := &agentSpace{s.in(t), s.all}
+		s := s.in(t)
 		r := s.run("why", "art/web")
 		r.expect(t, 0)
 		r.says(t, "agentruntime/web is Ready", "was made with it")
 	})
 	t.Run("rm removes all but the volume, and the volume when told", func(t *testing.T) {
-		s := &agentSpace{s.in(t), s.all}
+		s := s.in(t)
 		r := s.run("agents", "rm", "web")
 		r.expect(t, 0)
 		r.says(t, "sandbox/web deleted", "service/web deleted", "serviceaccount/web deleted", "persistentvolumeclaim/web-data kept", "agentruntime/web deleted")
