@@ -70,7 +70,7 @@ func (o *agentsRunOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.spec.ImagePullSecret, "image-pull-secret", "", "a Secret with access to the image's registry")
 	flags.Var(pairs{&o.labels, checkAgentLabel, "write it as --label KEY=VALUE"}, "label", "a label of all of its objects; may be given again")
 	o.output.addOutput(cmd, "json, yaml or name: print the objects, and what is said meanwhile on standard error", "json", "yaml", outputName)
-	waitFlag(flags, &o.timeout, claimTimeout, "how long to wait until it is configured, and then until it is Ready")
+	waitFlag(flags, &o.timeout, "how long to wait until it is configured, and then until it is Ready")
 	flags.BoolVar(&o.detach, "detach", false, "return when it is configured and started, and do not wait until it is Ready")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the objects as YAML, or as -o says, and make nothing")
 }

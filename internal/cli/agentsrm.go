@@ -58,7 +58,7 @@ func (p *program) agentsRmCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&o.volumes, "delete-volumes", false, "delete volumes, and what is on them, too")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until the agent and its pods are gone")
-	waitFlag(cmd.Flags(), &o.timeout, claimTimeout, "how long --wait waits for each agent")
+	waitFlag(cmd.Flags(), &o.timeout, "how long --wait waits for each agent")
 	return cmd
 }
 

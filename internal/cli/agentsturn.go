@@ -86,7 +86,7 @@ func (p *program) agentsTurnCommand(cmd *cobra.Command, until, undone string, do
 			return do(cmd.Context(), c, a, o)
 		})
 	}
-	waitFlag(cmd.Flags(), &o.timeout, claimTimeout, "how long to wait for each until "+until)
+	waitFlag(cmd.Flags(), &o.timeout, "how long to wait for each until "+until)
 	cmd.Flags().BoolVar(&o.detach, "detach", false, "do not wait until "+until)
 	return cmd
 }

@@ -46,7 +46,7 @@ func (p *program) agentsWaitCommand() *cobra.Command {
 			return nil
 		},
 	}
-	waitFlag(cmd.Flags(), &timeout, claimTimeout, "how long to wait until it is Ready")
+	waitFlag(cmd.Flags(), &timeout, "how long to wait until it is Ready")
 	return cmd
 }
 

@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	claimTimeout = 3 * time.Minute // what client libraries wait by default
 	answerLimit  = 30 * time.Second
 	nameSuffix   = 5 // random characters, as the API server's generateName has
 	nameAttempts = 5 // at finding a name that is not taken

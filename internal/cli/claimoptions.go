@@ -34,7 +34,7 @@ type claimOptions struct {
 func (o *claimOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.name, "name", "", "the claim's name; by default the pool's with a random ending")
-	waitFlag(flags, &o.timeout, claimTimeout, "how long to wait until the sandbox is Ready")
+	waitFlag(flags, &o.timeout, "how long to wait until the sandbox is Ready")
 	spanFlag(flags, &o.ttl, "ttl", "when this time is over, claim and sandbox are deleted; by default never")
 	flags.Var(pairs{&o.env, checkVariable, "write it as --env NAME=VALUE"}, "env",
 		"an environment variable for the sandbox's processes; may be given again")

@@ -42,9 +42,12 @@ func (l limit) Set(text string) error {
 	return nil
 }
 
+// patience is how long a command waits if nothing else is said: as long as client libraries.
+const patience = 3 * time.Minute
+
 // waitFlag is the flag for how long to wait, where 0 is forever.
-func waitFlag(flags *pflag.FlagSet, value *time.Duration, initially time.Duration, usage string) {
-	*value = initially
+func waitFlag(flags *pflag.FlagSet, value *time.Duration, usage string) {
+	*value = patience
 	flags.Var(limit{value: value, remedy: "write a number with a unit, such as 30s or 5m; 0 waits forever"}, "timeout", usage+"; 0 waits forever")
 }
 

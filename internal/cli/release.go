@@ -53,7 +53,7 @@ func (p *program) releaseCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.all, "all", false, "release all claims of the namespace; needs --yes")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "confirm --all")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until sandbox, pod and claim are gone")
-	waitFlag(cmd.Flags(), &o.timeout, claimTimeout, "how long --wait waits for each claim")
+	waitFlag(cmd.Flags(), &o.timeout, "how long --wait waits for each claim")
 	return cmd
 }
 

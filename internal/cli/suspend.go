@@ -74,7 +74,7 @@ func (p *program) turnCommand(t turn, cmd *cobra.Command) *cobra.Command {
 		}
 		return p.turn(cmd.Context(), t, of, timeout)
 	}
-	waitFlag(cmd.Flags(), &timeout, claimTimeout, "how long to wait until it is "+t.done)
+	waitFlag(cmd.Flags(), &timeout, "how long to wait until it is "+t.done)
 	return cmd
 }
 

@@ -162,7 +162,7 @@ func (p *passes) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	}
 	result, err := p.controller.Reconcile(onBehalfOf(ctx, p.controller.Name()), request)
 	if ctx.Err() != nil {
-		return reconcile.Result{}, nil
+		err = nil
 	}
 	return result, err
 }
