@@ -28,7 +28,10 @@ func (w *agentWatcher) converged() {
 		w.runtimeAtRest(a)
 	}
 	for _, obj := range w.run.server.peek("sandboxes") {
-		if _, left := obj.GetAnnotations()[runtimes.AnnotationRollout]; left && !named[obj.GetName()] {
+		s := obj.(*agents.Sandbox)
+		_, left := s.Annotations[runtimes.AnnotationRollout]
+		// One that goes leaves what it put there to its heir, who may go before it has it.
+		if left && !named[s.Name] && !w.shared[recordOn(s).Runtime] {
 			w.run.fail(nothingLeft, "Sandbox %s has the record of an AgentRuntime, and there is none", obj.GetName())
 		}
 	}

@@ -38,6 +38,8 @@ type agentWatcher struct {
 	config              []configThen
 	// contested are Sandboxes on which somebody else set one of the controller's keys.
 	contested map[types.UID]bool
+	// shared are AgentRuntimes that had a target which another one named meanwhile.
+	shared map[types.UID]bool
 }
 
 // origin is what a pod was made from.
@@ -69,7 +71,7 @@ func newAgentWatcher(all *watcher) *agentWatcher {
 	return &agentWatcher{
 		run: all.run, all: all, origins: map[types.UID]origin{}, pods: map[types.UID][]podsThen{},
 		sandboxes: map[string][]client.Object{}, runtimes: map[string][]client.Object{}, stamped: map[types.UID][]stampedAt{},
-		contested: map[types.UID]bool{}, config: []configThen{{maps: map[types.NamespacedName]*corev1.ConfigMap{}}},
+		contested: map[types.UID]bool{}, shared: map[types.UID]bool{}, config: []configThen{{maps: map[types.NamespacedName]*corev1.ConfigMap{}}},
 	}
 }
 
@@ -87,11 +89,27 @@ func (w *agentWatcher) changed(resource string, before, after client.Object) {
 		w.sandboxChanged(asSandbox(before), asSandbox(after), ours)
 	case "agentruntimes":
 		w.all.remember(w.runtimes, resource, obj.GetName(), after)
+		w.share()
 		if before, after := asRuntime(before), asRuntime(after); ours && before != nil && after != nil && !reflect.DeepEqual(before.Status, after.Status) {
 			w.said(before, after)
 		}
 	case "configmaps":
 		w.configChanged(obj, after)
+	}
+}
+
+// share finds the AgentRuntimes that have a target which another one names.
+func (w *agentWatcher) share() {
+	all := w.run.server.peek("agentruntimes")
+	for _, obj := range all {
+		a := obj.(*runtimes.AgentRuntime)
+		had := a.Spec.TargetRef.Name
+		if a.Status.Target != nil {
+			had = a.Status.Target.Name
+		}
+		w.shared[a.UID] = w.shared[a.UID] || slices.ContainsFunc(all, func(o client.Object) bool {
+			return o.GetUID() != a.UID && o.(*runtimes.AgentRuntime).Spec.TargetRef.Name == had
+		})
 	}
 }
 
@@ -256,8 +274,7 @@ func (w *agentWatcher) sandboxChanged(before, after *agents.Sandbox, ours bool) 
 	if !reflect.DeepEqual(others(before), others(after)) {
 		w.run.fail(othersKeys, "%s changed more of Sandbox %s than its own keys", w.run.writer, after.Name)
 	}
-	was := stampsOf(before)
-	if is == was || is == (workload.Stamps{}) {
+	if was := stampsOf(before); is.ConfigHash == was.ConfigHash || is.ConfigHash == "" {
 		return
 	}
 	switch {
