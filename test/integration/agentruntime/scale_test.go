@@ -25,7 +25,7 @@ import (
 const (
 	// fleet is how many AgentRuntimes one edit is about, and atOnce how many of them may
 	// have their pods replaced at a time.
-	fleet  = 40
+	fleet  = 500
 	atOnce = 10
 	// writesEach is what one AgentRuntime may cost to roll out, events aside: the stamps and
 	// the deletion; and a status when it waits, begins, is stamped, is seen by its workload's
