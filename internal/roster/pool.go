@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 type pool struct {
@@ -17,9 +18,10 @@ type pool struct {
 	comingUp map[types.UID]struct{}
 	promised map[types.UID]promise // by claim
 	taken    map[types.UID]types.UID
-	aside    []Member               // rejected, and not changed since
-	waiters  []waiter               // in the order they are served, without those promised a member
-	told     map[types.UID]struct{} // waiters that were told that a member is coming up for them
+	aside    []Member                          // rejected, and not changed since
+	passedOn map[types.UID]sets.Set[types.UID] // by member, the claims that cannot adopt it, though others may
+	waiters  []waiter                          // in the order they are served, without those promised a member
+	told     map[types.UID]struct{}            // waiters that were told that a member is coming up for them
 }
 
 type promise struct {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Member is a Sandbox of a warm pool.
@@ -72,6 +73,7 @@ func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []t
 	defer r.mu.Unlock()
 	p := r.pool(poolKey)
 	defer r.prune(poolKey, p)
+	delete(p.passedOn, m.UID)
 	if _, ok := p.taken[m.UID]; ok {
 		if state != Absent {
 			return nil // whoever it is promised to will see
@@ -195,8 +197,8 @@ func (r *Roster) Reject(claim types.UID) []types.NamespacedName {
 	return p.unserved()
 }
 
-// PassOn is Reject for a member that only this claim cannot adopt: it goes to the next
-// that waits behind the claim, and is set aside only if none does.
+// PassOn is Reject for a member that this claim cannot adopt, though others may: it goes
+// to the oldest that has not said so yet, and is set aside once all have.
 func (r *Roster) PassOn(claim types.UID) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,8 +206,12 @@ func (r *Roster) PassOn(claim types.UID) []types.NamespacedName {
 	if p == nil {
 		return nil
 	}
-	next := p.rank(r.waiting[claim]) + 1
-	if next >= len(p.waiters) {
+	if p.passedOn[rejected.UID] == nil {
+		p.passedOn[rejected.UID] = sets.New[types.UID]()
+	}
+	p.passedOn[rejected.UID].Insert(claim)
+	next := slices.IndexFunc(p.waiters, func(w waiter) bool { return !p.passedOn[rejected.UID].Has(w.UID) })
+	if next < 0 {
 		p.aside = append(p.aside, rejected)
 		return p.unserved()
 	}
@@ -270,6 +276,7 @@ func (r *Roster) Recheck(member types.UID) []types.NamespacedName {
 		if at := slices.IndexFunc(p.aside, func(m Member) bool { return m.UID == member }); at >= 0 {
 			m := p.aside[at]
 			p.aside = slices.Delete(p.aside, at, at+1)
+			delete(p.passedOn, member)
 			p.readyAt[m.UID] = p.ready.PushBack(m)
 			return r.serve(p)
 		}
@@ -293,6 +300,7 @@ func (r *Roster) settle(w waiter) {
 	if given, ok := p.promised[w.UID]; ok {
 		delete(p.taken, given.member.UID)
 		delete(p.promised, w.UID)
+		delete(p.passedOn, given.member.UID)
 	}
 	r.leave(w.UID)
 }
@@ -361,6 +369,7 @@ func (r *Roster) pool(key types.NamespacedName) *pool {
 			promised: map[types.UID]promise{},
 			taken:    map[types.UID]types.UID{},
 			told:     map[types.UID]struct{}{},
+			passedOn: map[types.UID]sets.Set[types.UID]{},
 		}
 		r.pools[key] = p
 	}

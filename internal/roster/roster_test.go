@@ -175,7 +175,7 @@ func TestARejectedMemberIsOneLessForThoseThatWait(t *testing.T) {
 	}
 }
 
-func TestAMemberThatIsNotForOneClaimGoesToTheNextBehindIt(t *testing.T) {
+func TestAMemberThatIsNotForOneClaimGoesToTheNext(t *testing.T) {
 	r := New()
 	for n := range 3 {
 		r.Enter(python, claimOf(n))
@@ -199,6 +199,16 @@ func TestAMemberThatIsNotForOneClaimGoesToTheNextBehindIt(t *testing.T) {
 	}
 	if offer := r.TakeRejected(python, claimOf(3), nil); offer.Member == nil {
 		t.Error("what was set aside is not there for a second look")
+	}
+	first := claimOf(0)
+	if woken := r.Leave(claimOf(3).UID); !slices.Equal(woken, []types.NamespacedName{first.Key}) {
+		t.Fatalf("once the last has left, %v look", woken)
+	}
+	if woken := r.PassOn(first.UID); woken != nil {
+		t.Errorf("those who cannot adopt it look again: %v", woken)
+	}
+	if woken := r.Update(python, memberOf(0), Ready); len(woken) != 1 {
+		t.Errorf("once it has changed, %v look", woken)
 	}
 	if woken := r.PassOn("nobody"); woken != nil {
 		t.Errorf("after nobody, %v look", woken)
