@@ -50,11 +50,12 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step, learnt
 func (r *Reconciler) applyToWorkload(ctx context.Context, a *api.AgentRuntime, next step, learnt *pass) error {
 	switch do := next.(type) {
 	case stamp:
-		if do.wiped {
+		log.FromContext(ctx).Info("Configuring the workload", "kind", do.workload.Kind, "name", do.workload.Name, "hash", do.want.ConfigHash)
+		err := r.workloads.Stamp(ctx, do.workload, do.want, do.workload.NewRecord(a.UID, do.want))
+		if err == nil && do.wiped { // what was refused was not removed once more
 			r.wiped(a.UID)
 		}
-		log.FromContext(ctx).Info("Configuring the workload", "kind", do.workload.Kind, "name", do.workload.Name, "hash", do.want.ConfigHash)
-		return r.workloads.Stamp(ctx, do.workload, do.want, do.workload.NewRecord(a.UID, do.want))
+		return err
 	case release:
 		log.FromContext(ctx).Info("Taking the configuration off the workload", "kind", do.workload.Kind, "name", do.workload.Name)
 		err := r.workloads.Release(ctx, do.workload, do.keep)

@@ -86,6 +86,24 @@ func TestAFieldThatAnotherManagerHasIsAConflictAndNoLoop(t *testing.T) {
 	}
 }
 
+func TestStampsThatAreRefusedAreNotCountedAsRemoved(t *testing.T) {
+	w := newWorld(t)
+	running(w, "box")
+	w.settle()
+	w.boxes.edit("box", func(s *agents.Sandbox) { s.Spec.PodTemplate.Metadata.Annotations[api.AnnotationConfigHash] = "theirs" })
+	w.boxes.writeErr = apierrors.NewApplyConflict([]metav1.StatusCause{{
+		Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "kubectl"`, Field: ".spec.podTemplate",
+	}}, "conflict")
+	w.settle()
+	w.writes = nil
+	for range 5 {
+		w.settle()
+	}
+	if c := saidOf(w.status("box"), api.ConditionConfigConflict); c.Reason != api.ReasonFieldConflict || len(w.writes) > 0 {
+		t.Errorf("it says %+v, and writes %v", c, w.writes)
+	}
+}
+
 func TestAConflictIsNoLoopThoughRolloutsHaveToWait(t *testing.T) {
 	w := newWorld(t)
 	w.options.RestartJitter = time.Minute
