@@ -18,7 +18,6 @@ import (
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/control"
-	"github.com/berthdev/berth/internal/kinds"
 	"github.com/berthdev/berth/internal/workload"
 )
 
@@ -38,6 +37,8 @@ type agentWatcher struct {
 	config              []configThen
 	// contested are Sandboxes on which somebody else set one of the controller's keys.
 	contested map[types.UID]bool
+	// wiped is when somebody else last changed the stamps of each Sandbox.
+	wiped map[string]uint64
 	// shared are AgentRuntimes that had a target which another one named meanwhile.
 	shared map[types.UID]bool
 }
@@ -60,7 +61,7 @@ type podsThen struct {
 }
 
 // stampedAt says which stamps a Sandbox has since a generation of it, and since which
-// version its status says that its controller has seen them.
+// version its status says that its controller has seen them, and a record is there.
 type stampedAt struct {
 	generation int64
 	stamps     workload.Stamps
@@ -71,7 +72,7 @@ func newAgentWatcher(all *watcher) *agentWatcher {
 	return &agentWatcher{
 		run: all.run, all: all, origins: map[types.UID]origin{}, pods: map[types.UID][]podsThen{},
 		sandboxes: map[string][]client.Object{}, runtimes: map[string][]client.Object{}, stamped: map[types.UID][]stampedAt{},
-		contested: map[types.UID]bool{}, shared: map[types.UID]bool{}, config: []configThen{{maps: map[types.NamespacedName]*corev1.ConfigMap{}}},
+		contested: map[types.UID]bool{}, shared: map[types.UID]bool{}, wiped: map[string]uint64{}, config: []configThen{{maps: map[types.NamespacedName]*corev1.ConfigMap{}}},
 	}
 }
 
@@ -95,21 +96,6 @@ func (w *agentWatcher) changed(resource string, before, after client.Object) {
 		}
 	case "configmaps":
 		w.configChanged(obj, after)
-	}
-}
-
-// share finds the AgentRuntimes that have a target which another one names.
-func (w *agentWatcher) share() {
-	all := w.run.server.peek("agentruntimes")
-	for _, obj := range all {
-		a := obj.(*runtimes.AgentRuntime)
-		had := a.Spec.TargetRef.Name
-		if a.Status.Target != nil {
-			had = a.Status.Target.Name
-		}
-		w.shared[a.UID] = w.shared[a.UID] || slices.ContainsFunc(all, func(o client.Object) bool {
-			return o.GetUID() != a.UID && o.(*runtimes.AgentRuntime).Spec.TargetRef.Name == had
-		})
 	}
 }
 
@@ -227,6 +213,13 @@ func (w *agentWatcher) outdated(pod *corev1.Pod, s *agents.Sandbox) bool {
 	return made.generation < since.generation || since.told == 0 || made.version < since.told
 }
 
+// refused reports whether an AgentRuntime says that its target could not be written to:
+// what was refused is tried before the status says that it begins.
+func refused(a *runtimes.AgentRuntime) bool {
+	ready := apimeta.FindStatusCondition(a.Status.Conditions, runtimes.ConditionReady)
+	return ready != nil && ready.Reason == runtimes.ReasonConfigApplyError
+}
+
 // saidToRoll reports whether any AgentRuntime said, since the writer's pass began, that
 // the pods of a Sandbox are being replaced.
 func (w *agentWatcher) saidToRoll(name string) bool {
@@ -236,14 +229,14 @@ func (w *agentWatcher) saidToRoll(name string) bool {
 	for runtime := range w.runtimes {
 		for _, obj := range w.all.statesSince(w.runtimes, "agentruntimes", runtime, w.run.writer.seen.began) {
 			a := asRuntime(obj)
-			if a == nil || a.Status.RolloutStartTime == nil {
+			if a == nil {
 				continue
 			}
 			of := a.Spec.TargetRef.Name // one that is deleted may have taken nothing over yet
 			if a.Status.Target != nil {
 				of = a.Status.Target.Name
 			}
-			if of == name {
+			if of == name && (a.Status.RolloutStartTime != nil || refused(a)) {
 				return true
 			}
 		}
@@ -257,11 +250,14 @@ func (w *agentWatcher) sandboxChanged(before, after *agents.Sandbox, ours bool) 
 	}
 	is := stampsOf(after)
 	if known := w.stamped[after.UID]; len(known) == 0 || known[len(known)-1].stamps != is {
+		if !ours {
+			w.wiped[after.Name] = w.run.server.version
+		}
 		w.stamped[after.UID] = append(known, stampedAt{generation: after.Generation, stamps: is})
 	}
 	ready := apimeta.FindStatusCondition(after.Status.Conditions, agents.ConditionReady)
 	for n, at := range w.stamped[after.UID] {
-		if at.told == 0 && ready != nil && ready.ObservedGeneration >= at.generation {
+		if at.told == 0 && ready != nil && ready.ObservedGeneration >= at.generation && recordOn(after).Stamps == at.stamps {
 			w.stamped[after.UID][n].told = w.run.server.version
 		}
 	}
@@ -322,76 +318,4 @@ func (w *agentWatcher) podsSince(sandbox types.UID, version uint64) [][]*corev1.
 		}
 	}
 	return append(found, nil) // there was none yet
-}
-
-// said holds that what a status says of pods is true of how they were made, or was at
-// some time since the pass began, and that no more roll out at once than may.
-func (w *agentWatcher) said(before, after *runtimes.AgentRuntime) {
-	if !kinds.IsRolling(before) && kinds.IsRolling(after) {
-		w.counted(after)
-	}
-	status := after.Status
-	ready := apimeta.IsStatusConditionTrue(status.Conditions, runtimes.ConditionReady)
-	complete := apimeta.IsStatusConditionTrue(status.Conditions, runtimes.ConditionRolloutComplete) &&
-		!apimeta.IsStatusConditionFalse(status.Conditions, runtimes.ConditionConfigResolved)
-	if !ready && !complete && status.ConfiguredPods == 0 {
-		return
-	}
-	if status.Target == nil {
-		w.run.fail(trueStatus, "%s says that AgentRuntime %s has pods, and not of what", w.run.writer, after.Name)
-		return
-	}
-	seen := w.run.writer.seen
-	for _, obj := range w.all.statesSince(w.sandboxes, "sandboxes", status.Target.Name, seen.sandboxes) {
-		s := asSandbox(obj)
-		if s == nil {
-			continue
-		}
-		for _, pods := range w.podsSince(s.UID, seen.pods) {
-			if w.holds(s, pods, status, ready || complete, ready) {
-				return
-			}
-		}
-	}
-	w.run.fail(trueStatus, "%s says of AgentRuntime %s: Ready is %v, the rollout is complete: %v, %d pods are configured; of %s that was so at no time since the pass began",
-		w.run.writer, after.Name, ready, complete, status.ConfiguredPods, status.Target.Name)
-}
-
-// holds reports whether a status is true of a Sandbox with such pods.
-func (w *agentWatcher) holds(s *agents.Sandbox, pods []*corev1.Pod, status runtimes.AgentRuntimeStatus, complete, ready bool) bool {
-	var configured int32
-	old, serves := false, false
-	for _, p := range pods {
-		same := w.origins[p.UID].stamps == stampsOf(s)
-		old = old || !isFinished(p) && !same
-		if isLive(p) && w.origins[p.UID].stamps.ConfigHash == status.AppliedConfigHash {
-			configured++
-		}
-		serves = serves || isLive(p) && same && isReady(p)
-	}
-	switch {
-	case configured < status.ConfiguredPods:
-		return false
-	case complete && (old || stampsOf(s).ConfigHash != status.AppliedConfigHash):
-		return false
-	default:
-		return !ready || serves || !s.Running()
-	}
-}
-
-// counted holds that no more AgentRuntimes roll out than may.
-func (w *agentWatcher) counted(a *runtimes.AgentRuntime) {
-	limit := w.run.world.agents.limit
-	if limit == 0 || w.all.overlap.on {
-		return
-	}
-	var rolling []string
-	for _, obj := range w.run.server.peek("agentruntimes") {
-		if kinds.IsRolling(obj.(*runtimes.AgentRuntime)) {
-			rolling = append(rolling, obj.GetName())
-		}
-	}
-	if len(rolling) > limit {
-		w.run.fail(fewAtOnce, "%s begins with %s, and now %v roll out, of which there may be %d", w.run.writer, a.Name, rolling, limit)
-	}
 }
