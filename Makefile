@@ -29,7 +29,9 @@ help: ## Show what can be made
 ##
 
 .PHONY: demo
-demo: build ## Claim a sandbox and run a command in it, on a local cluster or the one KUBECONFIG names
+demo: ## Claim a sandbox and run a command in it, on a local cluster or the one KUBECONFIG names
+	@echo 'Building Berth (a few minutes the first time) ...'
+	@$(MAKE) --no-print-directory build
 	@go run ./hack/demo
 
 .PHONY: down
@@ -76,8 +78,12 @@ test-fast: ## Run the tests that need no API server
 	KUBE_CACHE_MUTATION_DETECTOR=true go test $(TEST_FLAGS) ./api/... ./cmd/... ./deploy/... ./internal/...
 
 .PHONY: sim
-sim: ## Run the controllers through SEEDS=20000 adversarial schedules of Sandboxes and as many of AgentRuntimes, from SEED_START=1 on
-	SEEDS=$(or $(SEEDS),20000) PROGRESS=1 go test -count=1 -timeout 24h -run '^Test(Agent)?Simulation$$' ./internal/simulation
+sim: ## Run the controllers through SEEDS=20000 adversarial schedules, from SEED_START=1 on
+	SEEDS=$(or $(SEEDS),20000) PROGRESS=1 go test -count=1 -timeout 24h -v -run '^TestSimulation$$' ./internal/simulation
+
+.PHONY: sim-agents
+sim-agents: ## Run the controller of AgentRuntimes, beside Berth's and a public one of Sandboxes, through as many
+	SEEDS=$(or $(SEEDS),20000) PROGRESS=1 go test -count=1 -timeout 24h -v -run '^TestAgentSimulation$$' ./internal/simulation
 
 .PHONY: sim-mutations
 sim-mutations: ## Show that the simulator notices known bugs, each within MUTATION_SEEDS=20000 schedules
