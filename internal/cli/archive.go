@@ -15,8 +15,8 @@ import (
 
 // packed is what went into an archive or came out of one.
 type packed struct {
-	files int
-	bytes int64
+	files int   // all but directories: a link counts as one, symbolic or not
+	bytes int64 // in all files, so those of a hard link count again
 	left  []string // what was left out, and why
 }
 
@@ -90,7 +90,11 @@ func packEntry(archive *tar.Writer, file, name string, info fs.FileInfo, done *p
 	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
+	if info.IsDir() {
+		return nil
+	}
+	done.files++
+	if link != "" {
 		return nil
 	}
 	content, err := os.Open(file)
@@ -99,7 +103,6 @@ func packEntry(archive *tar.Writer, file, name string, info fs.FileInfo, done *p
 	}
 	defer content.Close()
 	copied, err := io.CopyN(archive, content, header.Size)
-	done.files++
 	done.bytes += copied
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s became shorter while it was copied", file)

@@ -263,7 +263,7 @@ func TestWhatIsPackedComesOutTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if packed.files != 2 || packed.bytes != 100001 || unpacked.bytes != packed.bytes {
+	if packed.files != 3 || packed.bytes != 100001 || unpacked.files != packed.files || unpacked.bytes != packed.bytes {
 		t.Errorf("packed %+v, unpacked %+v", packed, unpacked)
 	}
 	want := map[string]string{"copy": "/"}
@@ -271,6 +271,27 @@ func TestWhatIsPackedComesOutTheSame(t *testing.T) {
 		want[filepath.Join("copy", name)] = content
 	}
 	sameTree(t, tree(t, to), want)
+}
+
+func TestAHardLinkCountsAsTheFileThatItIs(t *testing.T) {
+	from, first, second := t.TempDir(), t.TempDir(), t.TempDir()
+	write(t, filepath.Join(from, "a"), "AAA")
+	if err := os.Link(filepath.Join(from, "a"), filepath.Join(from, "b")); err != nil {
+		t.Fatal(err)
+	}
+	var sent bytes.Buffer
+	in, err := pack(&sent, from, "d")
+	if _, received := receiveInto(&sent, first, "d", "d"); err != nil || received != nil {
+		t.Fatal(err, received)
+	}
+	// A container's tar sends the second name as a link to the first.
+	out, err := receiveInto(archiveOf(t, entry{name: "d/a", content: "AAA"}, entry{name: "d/b", kind: tar.TypeLink, link: "d/a"}), second, "d", "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in.files != 2 || in.bytes != 6 || out.files != in.files || out.bytes != in.bytes {
+		t.Errorf("into the sandbox %+v, out of it %+v", in, out)
+	}
 }
 
 func TestStandardInputIsOneFileAndLeavesNoOther(t *testing.T) {

@@ -115,8 +115,16 @@ func (u *unpacker) hardLink(target, staged string) error {
 	if err := u.root.MkdirAll(filepath.Dir(staged), 0o755); err != nil {
 		return err
 	}
+	if err := u.root.Link(target, staged); err != nil {
+		return err
+	}
+	info, err := u.root.Lstat(staged)
+	if err != nil {
+		return err
+	}
 	u.done.files++
-	return u.root.Link(target, staged)
+	u.done.bytes += info.Size()
+	return nil
 }
 
 func (u *unpacker) file(content io.Reader, header *tar.Header, staged string) (err error) {
