@@ -45,7 +45,10 @@ func editRuntime(w *world, run *Run) {
 		a := obj.(*runtimes.AgentRuntime)
 		switch n := run.choices.Pick(4); n {
 		case 3:
-			a.Spec.Type = map[runtimes.RuntimeType]runtimes.RuntimeType{runtimes.RuntimeTypeAgent: runtimes.RuntimeTypeTool, runtimes.RuntimeTypeTool: runtimes.RuntimeTypeAgent}[a.Spec.Type]
+			was := a.Spec.Type
+			if a.Spec.Type = runtimes.RuntimeTypeAgent; was == runtimes.RuntimeTypeAgent {
+				a.Spec.Type = runtimes.RuntimeTypeTool
+			}
 		default:
 			a.Spec.MTLSMode = []runtimes.MTLSMode{runtimes.MTLSPermissive, runtimes.MTLSStrict, runtimes.MTLSDisabled}[n]
 		}

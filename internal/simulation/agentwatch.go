@@ -264,9 +264,15 @@ func (w *agentWatcher) sandboxChanged(before, after *agents.Sandbox, ours bool) 
 	if before == nil && is != (workload.Stamps{}) {
 		w.contested[after.UID] = true
 	}
-	if !ours || before == nil {
-		return
+	if ours && before != nil {
+		w.written(before, after)
 	}
+}
+
+// written holds that the controller changes nothing but its own keys, and stamps what may
+// be stamped with what the configuration is, once that was said.
+func (w *agentWatcher) written(before, after *agents.Sandbox) {
+	is := stampsOf(after)
 	if !reflect.DeepEqual(others(before), others(after)) {
 		w.run.fail(othersKeys, "%s changed more of Sandbox %s than its own keys", w.run.writer, after.Name)
 	}

@@ -43,7 +43,8 @@ func (s *Server) Apply(resource string, key types.NamespacedName, manager string
 	}
 	old, exists := t.objects[key]
 	if metadata, _ := wanted["metadata"].(map[string]any); !exists && metadata["uid"] != nil {
-		return nil, apierrors.NewConflict(t.resource, key.Name, fmt.Errorf("uid mismatch: the provided object specified uid %v, and no existing object was found", metadata["uid"]))
+		return nil, apierrors.NewConflict(t.resource, key.Name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %v, and no existing object was found", metadata["uid"]))
 	}
 	if !exists {
 		return s.applyNew(t, key, manager, fields)
