@@ -96,9 +96,11 @@ func TestAClusterThatLacksAKindIsToldApart(t *testing.T) {
 	}
 }
 
+var agentsNow = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+
 // newAgentState is an agent whose AgentRuntime says that it is Ready, and whose Deployment has its one pod.
 func newAgentState(edits ...func(*agent)) agent {
-	a := agent{AgentRuntime: &api.AgentRuntime{}, target: workload.Target{Namespace: "team", Group: "apps", Kind: workload.Deployment, Name: "web"}, read: true}
+	a := agent{AgentRuntime: &api.AgentRuntime{}, target: workload.Target{Namespace: "team", Group: "apps", Kind: workload.Deployment, Name: "web"}, read: true, now: agentsNow}
 	a.Name, a.Namespace, a.Generation = "web", "team", 1
 	a.says(metav1.ConditionTrue, api.ReasonConfigured, "it has configuration 0123")
 	a.Status.Pods = &api.PodCounts{Total: 1, Updated: 1, Ready: 1}
@@ -134,8 +136,30 @@ func waits(reason, message string, restarts int32) func(*agent) {
 		a.pods = []*corev1.Pod{newAgentPod(func(p *corev1.Pod) {
 			p.Status.Conditions = nil
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", RestartCount: restarts,
-				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
+				LastTerminationState: map[bool]corev1.ContainerState{true: lastEnd(3)}[restarts > 0],
+				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
 		})}
+	}
+}
+
+// restarted is a Ready pod whose container has ended so often, and was started again age ago.
+func restarted(times int32, age time.Duration) func(*agent) {
+	return func(a *agent) {
+		a.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", RestartCount: times, Ready: true,
+			State:                corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(agentsNow.Add(-age))}},
+			LastTerminationState: lastEnd(3)}}
+	}
+}
+
+func lastEnd(code int32) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error"}}
+}
+
+// endedNow is a pod whose container has just ended, and was started again so often.
+func endedNow(restarts int32) func(*agent) {
+	return func(a *agent) {
+		waits("", "", restarts)(a)
+		a.pods[0].Status.ContainerStatuses[0].State = lastEnd(3)
 	}
 }
 
@@ -189,16 +213,24 @@ func TestAgentsAreJudged(t *testing.T) {
 		"an image that runs as root is told what helps":    {agent: newAgentState(waits("CreateContainerConfigError", "Error: container has runAsNonRoot and image will run as root", 0)), failed: true, next: "--run-as-user 1000"},
 		"an image with a user's name, too": {agent: newAgentState(waits("CreateContainerConfigError", "Error: container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root", 0)),
 			failed: true, next: "--run-as-user 1000"},
-		"a Secret that is missing may come":             {agent: newAgentState(waits("CreateContainerConfigError", `secret "s" not found`, 0)), says: `secret "s" not found`},
-		"an image that cannot be pulled may come":       {agent: newAgentState(waits("ImagePullBackOff", "no such image", 0)), says: "ImagePullBackOff"},
-		"an image whose name is none does not":          {agent: newAgentState(waits("InvalidImageName", "x", 0)), failed: true, next: "another --image"},
-		"a container that ended once may start":         {agent: newAgentState(waits("CrashLoopBackOff", "back-off", 1)), says: "CrashLoopBackOff"},
-		"a container that ends again and again doesn't": {agent: newAgentState(waits("CrashLoopBackOff", "back-off", 3)), failed: true, next: "kubectl logs web-1 -c agent -n team --previous"},
+		"a Secret that is missing may come":       {agent: newAgentState(waits("CreateContainerConfigError", `secret "s" not found`, 0)), says: `secret "s" not found`},
+		"an image that cannot be pulled may come": {agent: newAgentState(waits("ImagePullBackOff", "no such image", 0)), says: "ImagePullBackOff"},
+		"an image whose name is none does not":    {agent: newAgentState(waits("InvalidImageName", "x", 0)), failed: true, next: "another --image"},
+		"a container that ended once may start":   {agent: newAgentState(waits("CrashLoopBackOff", "back-off", 1)), says: "CrashLoopBackOff"},
+		"a container that ends again and again doesn't": {agent: newAgentState(waits("CrashLoopBackOff", "back-off", 3)), failed: true,
+			says: "container agent has ended 4 times, last with exit code 3", next: "kubectl logs web-1 -c agent -n team --previous"},
+		"it need not be caught in the pause between":   {agent: newAgentState(endedNow(3)), failed: true, says: "has ended 4 times, last with exit code 3"},
+		"a container that has just ended waits":        {agent: newAgentState(endedNow(0)), says: "has ended once, with exit code 3"},
+		"one that is Ready right after its end is not": {agent: newAgentState(restarted(2, 3*time.Second)), says: "container agent has ended 2 times, last with exit code 3, in pod web-1"},
+		"one that has run on since its end is":         {agent: newAgentState(restarted(2, 10*time.Second)), ready: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := judgeAgent(c.agent)
 			if seen.ready != c.ready || seen.failed != c.failed || !strings.Contains(seen.String(), c.says) || !strings.Contains(seen.next, c.next) {
 				t.Errorf("it is %+v", seen)
+			}
+			if c.agent.pods != nil && strings.Contains(seen.String(), "it runs again") && seen.again != 7*time.Second {
+				t.Errorf("it is looked at again after %s", seen.again)
 			}
 			if seen.failed && seen.next == "" {
 				t.Error("nothing is said to do")
@@ -216,6 +248,7 @@ func TestAnAgentIsStartedOnlyOnceItsOwnWorkloadIsConfigured(t *testing.T) {
 		"before it has been seen":   {newAgentState(func(a *agent) { a.Status = api.AgentRuntimeStatus{} }), false},
 		"while it is of another":    {newAgentState(func(a *agent) { a.Status.Target.Name = "other" }), false},
 		"while nothing is known":    {newAgentState(func(a *agent) { a.Status.AppliedConfigHash = "" }), false},
+		"while it is not found":     {newAgentState(func(a *agent) { a.says(metav1.ConditionFalse, api.ReasonTargetNotFound, "x") }), false},
 		"while it is not on it yet": {newAgentState(func(a *agent) { a.says(metav1.ConditionFalse, api.ReasonRollingOut, "x") }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,6 +256,32 @@ func TestAnAgentIsStartedOnlyOnceItsOwnWorkloadIsConfigured(t *testing.T) {
 				t.Errorf("it is %+v", seen)
 			}
 		})
+	}
+}
+
+func TestThatAWorkloadWasNotFoundIsNoNewsOnceItIsThere(t *testing.T) {
+	notFound := func(a *agent) { a.says(metav1.ConditionFalse, api.ReasonTargetNotFound, "not found") }
+	for name, c := range map[string]struct {
+		agent agent
+		want  bool
+	}{
+		"one that is there":         {newAgentState(notFound), true},
+		"one that is not":           {newAgentState(notFound, runs(nil)), false},
+		"one that is being deleted": {newAgentState(notFound, func(a *agent) { a.workload.SetDeletionTimestamp(ptr.To(metav1.NewTime(agentsNow))) }), false},
+		"another reason":            {newAgentState(func(a *agent) { a.says(metav1.ConditionFalse, api.ReasonRollingOut, "x") }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if seen := judgeConfigured(c.agent); seen.outdated != c.want || seen.reason == "" {
+				t.Errorf("it is %+v", seen)
+			}
+		})
+	}
+}
+
+func TestAnAgentThatEndsAgainAndAgainIsAnsweredWithItsLogs(t *testing.T) {
+	p := newProgram("berth", genericiooptions.NewTestIOStreamsDiscard())
+	if got := p.nextFor(judgeAgent(newAgentState(endedNow(3))), "web"); !strings.HasPrefix(got, "berth agents logs web --pod web-1 -c agent --previous ") {
+		t.Errorf("it is %q", got)
 	}
 }
 

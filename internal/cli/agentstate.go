@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	"github.com/berthdev/berth/internal/crashloop"
 	"github.com/berthdev/berth/internal/launch"
 	"github.com/berthdev/berth/internal/workload"
 )
@@ -32,6 +34,8 @@ type agent struct {
 	// pods are the workload's, if they were read.
 	pods []*corev1.Pod
 	read bool
+	// now is when it was seen.
+	now time.Time
 }
 
 func newWorkload(kind string) (client.Object, client.ObjectList) {
@@ -147,7 +151,7 @@ func judgeAgent(a agent) outcome {
 	case trouble.failed:
 		return trouble
 	case runtime.ready && running.ready && a.hasPods():
-		return runtime
+		return a.steady(runtime)
 	case trouble.reason != "":
 		return trouble
 	case runtime.ready && running.ready:
@@ -174,6 +178,23 @@ func (a agent) hasPods() bool {
 		}
 	}
 	return ready >= launch.Desired(a.workload)
+}
+
+// steady is the outcome for an agent that is Ready, unless that may be for a moment only: a container that
+// ends again and again is Ready between its ends.
+func (a agent) steady(ready outcome) outcome {
+	for _, pod := range a.pods {
+		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			ends, ended := crashloop.Of(status)
+			if !ended {
+				continue
+			}
+			if again := ends.Unproven(a.now); again > 0 {
+				return outcome{reason: "Restarted", message: fmt.Sprintf("%s, in pod %s; it runs again, and has to show that it goes on", ends, pod.Name), again: again}
+			}
+		}
+	}
+	return ready
 }
 
 // troubleOf is what the first pod waits for that waits for ever, or else the first that waits.
@@ -208,6 +229,8 @@ func judgeRuntime(a agent) outcome {
 	}
 	seen := outcome{ready: ready.Status == metav1.ConditionTrue, reason: ready.Reason, message: ready.Message}
 	switch ready.Reason {
+	case api.ReasonTargetNotFound:
+		seen.outdated = a.workload != nil && a.workload.GetDeletionTimestamp() == nil
 	case api.ReasonTargetResolveError:
 		seen.failed, seen.next = true, "correct spec.targetRef: kubectl edit agentruntime "+a.Name+" -n "+a.Namespace
 	case api.ReasonTargetTaken:
@@ -248,8 +271,8 @@ func judgeWorkload(obj client.Object) outcome {
 	return outcome{ready: true}
 }
 
-// crashesForgiven is how often a container may end before the agent counts as failed: some wait for
-// others so.
+// crashesForgiven is how often a container may be started again before the agent counts as failed: some
+// wait for others so.
 const crashesForgiven = 3
 
 // podTrouble says what a pod's containers wait for, and whether that never ends.
@@ -261,25 +284,42 @@ func podTrouble(pod *corev1.Pod) outcome {
 		return outcome{reason: corev1.PodReasonUnschedulable, message: fmt.Sprintf("pod %s has no node%s", pod.Name, why)}
 	}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if seen := crashed(pod, status); seen.reason != "" {
+			return seen
+		}
 		waiting := status.State.Waiting
 		if waiting == nil || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" {
 			continue
 		}
 		seen := outcome{reason: waiting.Reason, message: fmt.Sprintf("container %s of pod %s: %s", status.Name, pod.Name, cmp.Or(waiting.Message, "no more is known"))}
-		logs := fmt.Sprintf("see why it ended: kubectl logs %s -c %s -n %s --previous", pod.Name, status.Name, pod.Namespace)
 		switch {
 		case waiting.Reason == "CreateContainerConfigError" && runsAsRoot(waiting.Message):
 			seen.failed = true
 			seen.next = "run it with --run-as-user 1000, or another number of a user that the image works with; or correct USER in the image: a number that is not 0"
 		case waiting.Reason == "InvalidImageName", waiting.Reason == "ErrImageNeverPull":
 			seen.failed, seen.next = true, "run it with another --image"
-		case waiting.Reason == "CrashLoopBackOff" && status.RestartCount >= crashesForgiven:
-			seen.failed, seen.next = true, logs
 		}
 		return seen
 	}
 	return outcome{}
 }
+
+// crashed is what to say of a container that has ended and does not run, if it has.
+func crashed(pod *corev1.Pod, status corev1.ContainerStatus) outcome {
+	ends, ended := crashloop.Of(status)
+	waiting := status.State.Waiting
+	if !ended || ends.Running || waiting != nil && waiting.Reason != reasonBackOff {
+		return outcome{}
+	}
+	return outcome{
+		failed: status.RestartCount >= crashesForgiven, reason: reasonBackOff, message: fmt.Sprintf("%s, in pod %s", ends, pod.Name),
+		pod: pod.Name, container: status.Name,
+		next: fmt.Sprintf("see why it ended: kubectl logs %s -c %s -n %s --previous", pod.Name, status.Name, pod.Namespace),
+	}
+}
+
+// reasonBackOff is the kubelet's word for the pause before it starts a container again.
+const reasonBackOff = "CrashLoopBackOff"
 
 // runsAsRoot says whether the kubelet refuses a container because it would run as root, or because that
 // cannot be known. Its messages are "container has runAsNonRoot and image will run as root" and "... and

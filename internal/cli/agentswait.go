@@ -82,14 +82,15 @@ func (p *program) awaitAgent(ctx context.Context, c *cluster, name, done string,
 			return true, nil
 		case last.failed:
 			return true, &problem{cause: fmt.Errorf("agent %s is not %s: %s", name, done, last), next: append([]string{p.nextFor(last, name)}, p.lookAt(name)...)}
-		case last.reason != "":
+		case last.reason != "" && !last.outdated:
 			progress.Say("Waiting: %s", last)
 		}
 		return false, nil
 	}
+	again := func() time.Duration { return last.again }
 	err := errReplan
 	for errors.Is(err, errReplan) {
-		err = p.followAgent(waiting, c, name, progress, see)
+		err = p.followAgent(waiting, c, name, progress, see, again)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -105,8 +106,11 @@ func (p *program) awaitAgent(ctx context.Context, c *cluster, name, done string,
 }
 
 func (p *program) nextFor(seen outcome, name string) string {
-	if seen.reason == stateSuspended {
+	switch {
+	case seen.reason == stateSuspended:
 		return p.command("agents resume", name) + " starts it"
+	case seen.pod != "":
+		return p.command("agents logs", name, "--pod", seen.pod, "-c", seen.container, "--previous") + " shows what it wrote before it ended"
 	}
 	return seen.next
 }
@@ -116,8 +120,10 @@ func (p *program) lookAt(name string) []string {
 	return []string{p.command("why", "agentruntime/"+name) + " says what its controller makes of it", p.command("agents ls") + " shows its state"}
 }
 
-// followAgent shows see every state of an agent until it is done or fails.
-func (p *program) followAgent(ctx context.Context, c *cluster, name string, progress *progress, see func(agent) (bool, error)) error {
+// followAgent shows see every state of an agent until it is done or fails. After each, again says when to
+// show it once more though nothing has changed, or 0.
+func (p *program) followAgent(ctx context.Context, c *cluster, name string, progress *progress, see func(agent) (bool, error),
+	again func() time.Duration) error {
 	a, err := p.runtimeOf(ctx, c, name)
 	if err != nil {
 		return ended(ctx, err)
@@ -135,10 +141,12 @@ func (p *program) followAgent(ctx context.Context, c *cluster, name string, prog
 	defer cancel()
 	changes := c.mirror(watching, queries)
 	all, answered := make(found, len(queries)), map[int]bool{}
+	var due <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-due:
 		case u := <-changes:
 			switch {
 			case u.err != nil:
@@ -159,6 +167,10 @@ func (p *program) followAgent(ctx context.Context, c *cluster, name string, prog
 		}
 		if done, err := see(seen); done || err != nil {
 			return err
+		}
+		due = nil
+		if d := again(); d > 0 {
+			due = time.After(d)
 		}
 	}
 }
@@ -192,7 +204,7 @@ func (p *program) agentAmong(all found, before *api.AgentRuntime, t workload.Tar
 	if len(runtimes) == 0 || runtimes[0].UID != before.UID {
 		return agent{}, &problem{cause: fmt.Errorf("agent %s was deleted meanwhile", before.Name), next: []string{p.command("agents ls") + " shows what there is"}}
 	}
-	a := agent{AgentRuntime: runtimes[0], target: t}
+	a := agent{AgentRuntime: runtimes[0], target: t, now: time.Now()}
 	if now, err := p.targetOf(a.AgentRuntime); err != nil || now != t {
 		return agent{}, errReplan
 	}

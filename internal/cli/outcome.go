@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,13 @@ type outcome struct {
 	// reason and message are of the condition that says why the claim is not Ready. Both are empty
 	// while the controller has said nothing.
 	reason, message string
+
+	// outdated: the reason was found before what it misses was made, and is no news.
+	outdated bool
+	// again is how long it takes until it may be ready without any change that can be watched.
+	again time.Duration
+	// pod and container are those whose last end is the reason, if there are such.
+	pod, container string
 }
 
 // String is the reason and the message, for people.
