@@ -31,6 +31,9 @@ func run(ctx context.Context) error {
 	flag.StringVar(&options.Name, "name", localcluster.DefaultName, "the cluster's name")
 	controlPlane := flag.Bool("control-plane", false, "start no node, only etcd, the API server and controllers")
 	flag.Parse()
+	if err := localcluster.CheckName(options.Name); err != nil {
+		return fmt.Errorf("-name %q: %w", options.Name, err)
+	}
 	if *controlPlane {
 		options.Mode, options.ControllerManager, options.Scheduler = localcluster.ControlPlane, true, true
 	}

@@ -38,6 +38,9 @@ func main() {
 func run(ctx context.Context) error {
 	name := flag.String("name", localcluster.DefaultName, "the local cluster's name")
 	flag.Parse()
+	if err := localcluster.CheckName(*name); err != nil {
+		return fmt.Errorf("-name %q: %w", *name, err)
+	}
 	options := demo.Options{
 		Image: os.Getenv("BERTH_IMAGE"),
 		Out:   os.Stdout, Progress: localcluster.NewProgress(os.Stdout),

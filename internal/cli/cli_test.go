@@ -38,7 +38,9 @@ func TestMistakesAreAnsweredWithWhatToType(t *testing.T) {
 		"no cluster, as kubectl plugin": {[]string{"/usr/bin/kubectl-berth", "ls"}, 1, []string{"kubectl berth local up"}},
 		"exec without a cluster":        {[]string{"berth", "exec", "x", "--", "ls"}, 125, []string{"no cluster is configured"}},
 		"something that is no claim":    {[]string{"berth", "exec", "pod/x", "--", "ls"}, 125, []string{`"pod/x" names neither a claim nor a sandbox`}},
-		"no local cluster":              {[]string{"berth", "local", "status"}, 1, []string{"there is no such cluster", "berth local up starts it"}},
+		"no local cluster":              {[]string{"berth", "local", "status"}, 1, []string{"there is no cluster berth on", "Next: berth local up starts it"}},
+		"no local cluster of a name":    {[]string{"berth", "local", "status", "--name", "nope"}, 1, []string{"there is no cluster nope on", "Next: berth local up --name nope starts it"}},
+		"no local cluster to take down": {[]string{"berth", "local", "down", "--name", "nope"}, 0, []string{"There is no cluster nope on this machine."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, got, code := offline(t, c.args...)

@@ -47,6 +47,9 @@ func TestABadValueNamesTheFlagAndTheRemedy(t *testing.T) {
 		"a path that is empty":           {[]string{"cp", "a:", "b"}, 1, []string{"one is empty"}},
 		"nothing to copy":                {[]string{"cp", "/no/such/file", "a:/x"}, 1, []string{"nothing to copy: ", "Next: name a file"}},
 		"events of a pod":                {[]string{"events", "pod/x"}, 1, []string{"neither a claim, a sandbox nor a pool", "Next: write CLAIM"}},
+		"a local cluster's bad name":     {[]string{"local", "up", "--name", "Bad Name"}, 1, []string{`--name "Bad Name": it is not a name of up to `, `Next: write a name such as "test"`}},
+		"a local cluster of no name":     {[]string{"local", "down", "--name", ""}, 1, []string{`--name "": it is not a name`}},
+		"a local cluster that leads out": {[]string{"local", "status", "--name", ".."}, 1, []string{`--name "..": it is not a name`}},
 		"a shell that is none":           {[]string{"completion", "tcsh"}, 1, []string{"completion needs one of bash"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 func (p *program) localCommand() *cobra.Command {
-	var name string
+	name := localcluster.DefaultName
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Start and stop a Kubernetes cluster on this machine",
@@ -27,7 +27,7 @@ func (p *program) localCommand() *cobra.Command {
 		Args:    none,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&name, "name", "", "the cluster's name (default \"berth\")")
+	cmd.PersistentFlags().Var(localName{&name}, "name", "the cluster's name")
 	options := func() localcluster.Options {
 		o := localcluster.Options{Name: name, Mode: localcluster.Node}
 		if file, ok := p.streams.ErrOut.(*os.File); ok {
@@ -39,6 +39,29 @@ func (p *program) localCommand() *cobra.Command {
 	}
 	cmd.AddCommand(p.localUpCommand(options), p.localDownCommand(options), p.localStatusCommand(options))
 	return cmd
+}
+
+// localName is a flag for the name of a local cluster.
+type localName struct{ value *string }
+
+func (n localName) String() string { return *n.value }
+func (n localName) Type() string   { return "string" }
+
+func (n localName) Set(text string) error {
+	if err := localcluster.CheckName(text); err != nil {
+		return badValue{err.Error(), `write a name such as "test" or "berth-2"`}
+	}
+	*n.value = text
+	return nil
+}
+
+// local is a command line about a local cluster to suggest to a person.
+func (p *program) local(command string, options localcluster.Options) string {
+	line := p.name + " local " + command
+	if options.Name != localcluster.DefaultName {
+		line += " --name " + options.Name
+	}
+	return line
 }
 
 func (p *program) localUpCommand(options func() localcluster.Options) *cobra.Command {
@@ -67,18 +90,14 @@ func (p *program) localUp(ctx context.Context, options localcluster.Options, bar
 	if why := localcluster.NodeProblem(); why != "" {
 		return &problem{cause: fmt.Errorf("no cluster can run here: %s", why), next: []string{"use another cluster with --kubeconfig or KUBECONFIG"}}
 	}
-	named := ""
-	if options.Name != "" {
-		named = " --name " + options.Name
-	}
-	down := p.name + " local down" + named + " removes what was started"
-	again := p.name + " local up" + named + " goes on from here"
+	down := p.local("down", options) + " removes what was started"
+	again := p.local("up", options) + " goes on from here"
 	cluster, err := localcluster.Up(ctx, options)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &problem{cause: errors.New("interrupted; the cluster may have started in part"), next: []string{down, again}, code: exitInterrupted}
 	case err != nil:
-		return &problem{cause: err, next: []string{down, p.name + " local status" + named + " names the logs"}}
+		return &problem{cause: err, next: []string{down, p.local("status", options) + " names the logs"}}
 	}
 	if !bare {
 		err = installInto(ctx, cluster, options.Progress)
@@ -109,9 +128,13 @@ func (p *program) localDownCommand(options func() localcluster.Options) *cobra.C
 		Example: p.examples("berth local down"),
 		Args:    none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := localcluster.Down(cmd.Context(), options())
-			if err != nil {
-				return &problem{cause: err, next: []string{p.name + " local down goes on where it stopped"}}
+			o := options()
+			if _, err := localcluster.Find(o); errors.Is(err, os.ErrNotExist) {
+				fmt.Fprintf(p.streams.ErrOut, "There is no cluster %s on this machine.\n", o.Name)
+				return nil
+			}
+			if err := localcluster.Down(cmd.Context(), o); err != nil {
+				return &problem{cause: err, next: []string{p.local("down", o) + " goes on where it stopped"}}
 			}
 			return nil
 		},
@@ -125,9 +148,10 @@ func (p *program) localStatusCommand(options func() localcluster.Options) *cobra
 		Example: p.examples("berth local status"),
 		Args:    none,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			cluster, err := localcluster.Find(options())
+			o := options()
+			cluster, err := localcluster.Find(o)
 			if errors.Is(err, os.ErrNotExist) {
-				return &problem{cause: errors.New("there is no such cluster on this machine"), next: []string{p.name + " local up starts it"}}
+				return &problem{cause: fmt.Errorf("there is no cluster %s on this machine", o.Name), next: []string{p.local("up", o) + " starts it"}}
 			}
 			if err != nil {
 				return err

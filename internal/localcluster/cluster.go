@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -42,7 +43,7 @@ const (
 // keeps those it was made with.
 type Options struct {
 	// Name is the cluster's name in the kubeconfig, "berth" by default. Up, Down and Status also
-	// derive the directory from it.
+	// derive the directory from it. See CheckName for those that are refused.
 	Name string
 	// Dir is where the cluster lives. Start needs it; for Up it is optional.
 	Dir string
@@ -104,6 +105,9 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	}
 	if options.Name == "" {
 		options.Name = DefaultName
+	}
+	if err := checkCharacters(options.Name, validation.DNS1123LabelMaxLength); err != nil {
+		return nil, fmt.Errorf("start cluster %q: %w", options.Name, err)
 	}
 	if options.Mode == "" {
 		options.Mode = ControlPlane

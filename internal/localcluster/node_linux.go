@@ -45,8 +45,7 @@ func prepareMachine(ctx context.Context, dir string, progress *Progress) error {
 			return fmt.Errorf("a node cannot live in %s: it has a %s of its own", dir, taken)
 		}
 	}
-	// The kernel allows 107 bytes for the address of a socket.
-	if socket := filepath.Join(dir, "root/run/containerd/containerd.sock.ttrpc"); len(socket) > 107 {
+	if len(filepath.Join(dir, longestSocket)) > socketLimit {
 		return fmt.Errorf("the directory name %s is too long for the sockets in it", dir)
 	}
 	return install(ctx, progress)

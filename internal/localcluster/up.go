@@ -5,6 +5,7 @@ package localcluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -54,10 +55,14 @@ func (o Options) named() (Options, error) {
 	if o.Name == "" {
 		o.Name = DefaultName
 	}
-	var err error
-	if o.Dir == "" {
-		o.Dir, err = DefaultDir(o.Name)
+	if o.Dir != "" {
+		return o, nil
 	}
+	if err := CheckName(o.Name); err != nil {
+		return o, fmt.Errorf("cluster name %q: %w", o.Name, err)
+	}
+	var err error
+	o.Dir, err = DefaultDir(o.Name)
 	return o, err
 }
 
