@@ -15,8 +15,8 @@ import (
 
 // packed is what went into an archive or came out of one.
 type packed struct {
-	files int   // all but directories: a link counts as one, symbolic or not
-	bytes int64 // in all files, so those of a hard link count again
+	files int      // all but directories: a link counts as one, symbolic or not
+	bytes int64    // in all files, so those of a hard link count again
 	left  []string // what was left out, and why
 }
 

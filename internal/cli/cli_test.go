@@ -56,6 +56,46 @@ func TestMistakesAreAnsweredWithWhatToType(t *testing.T) {
 	}
 }
 
+// A list of kubeconfigs may have files that are not there, as kubectl allows, and then those may be what is wrong.
+func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	write(t, in("empty"), "")
+	write(t, in("whole"), "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: x, context: {cluster: c}}], current-context: x}")
+	list := func(names ...string) string {
+		for i := range names {
+			names[i] = in(names[i])
+		}
+		return strings.Join(names, string(filepath.ListSeparator))
+	}
+	for name, c := range map[string]struct {
+		variable string
+		args     []string
+		want     string // a part of the error
+		not      string // what it does not say
+	}{
+		"one":                           {list("a"), nil, "no cluster is configured: KUBECONFIG names " + in("a") + ", which does not exist\n", "there is no kubeconfig"},
+		"two":                           {list("a", "b", "a"), nil, "KUBECONFIG names " + in("a") + " and " + in("b") + ", which do not exist\n", ""},
+		"one beside one with nothing":   {list("empty", "b"), nil, "there is no cluster in " + in("empty") + ", and KUBECONFIG names " + in("b") + ", which does not exist\n", ""},
+		"one that is empty is there":    {list("empty"), nil, "no cluster is configured: there is no cluster in " + in("empty") + "\n", "not exist"},
+		"none is named":                 {"", nil, "no cluster is configured: there is no kubeconfig\n", "names"},
+		"the flag's":                    {list("whole"), []string{"--kubeconfig", in("a")}, "Error: --kubeconfig names " + in("a") + ", which does not exist\n", "KUBECONFIG names"},
+		"one that may have the context": {list("whole", "b"), []string{"--context", "y"}, `specified context: y; and KUBECONFIG names ` + in("b") + ", which does not exist\n", ""},
+		"one beside one that will do":   {list("whole", "b"), nil, "the API server cannot be reached", "not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("HOME", t.TempDir())
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			t.Setenv("KUBECONFIG", c.variable)
+			var e bytes.Buffer
+			code := Run(t.Context(), append([]string{"berth", "ls"}, c.args...), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &bytes.Buffer{}, ErrOut: &e})
+			if got := e.String(); code != 1 || !strings.Contains(got, c.want) || c.not != "" && strings.Contains(got, c.not) {
+				t.Errorf("exit code %d, want one that says %q and not %q:\n%s", code, c.want, c.not, got)
+			}
+		})
+	}
+}
+
 func TestHelpSpeaksOfThePluginAsPeopleTypeIt(t *testing.T) {
 	out, _, _ := offline(t, "kubectl-berth", "claim", "--help")
 	if !strings.Contains(out, "kubectl berth claim POOL") || strings.Contains(strings.ReplaceAll(out, "kubectl berth", ""), "berth claim") {

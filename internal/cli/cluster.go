@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,11 +39,11 @@ func (p *program) connect() (*cluster, error) {
 	loader := p.flags.ToRawKubeConfigLoader()
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, badKubeconfig(err)
+		return nil, p.badKubeconfig(err)
 	}
 	config, err := p.flags.ToRESTConfig()
 	if err != nil {
-		return nil, badKubeconfig(err)
+		return nil, p.badKubeconfig(err)
 	}
 	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == clientcmd.ClusterDefaults.Server {
 		return nil, p.noCluster()
@@ -98,9 +101,16 @@ func (c *cluster) get(ctx context.Context, name string, into client.Object) erro
 	return c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, into)
 }
 
-func badKubeconfig(err error) error {
-	return &problem{cause: fmt.Errorf("the kubeconfig does not lead to a cluster: %w", err),
-		next: []string{"kubectl config get-contexts shows what it holds", "name another file with --kubeconfig or KUBECONFIG"}}
+func (p *program) badKubeconfig(err error) error {
+	next := []string{"kubectl config get-contexts shows what it holds", "name another file with --kubeconfig or KUBECONFIG"}
+	_, missing := p.kubeconfigs()
+	switch {
+	case missing != "" && errors.Is(err, os.ErrNotExist):
+		return &problem{cause: errors.New(missing), next: next[1:]}
+	case missing != "":
+		err = fmt.Errorf("%w; and %s", err, missing)
+	}
+	return &problem{cause: fmt.Errorf("the kubeconfig does not lead to a cluster: %w", err), next: next}
 }
 
 func (p *program) noCluster() error {
@@ -108,5 +118,47 @@ func (p *program) noCluster() error {
 	if local, err := localcluster.Find(localcluster.Options{}); err == nil {
 		next = []string{"export KUBECONFIG=" + local.Kubeconfig() + " is for the local cluster"}
 	}
-	return &problem{cause: errors.New("no cluster is configured: there is no kubeconfig"), next: next}
+	there, missing := p.kubeconfigs()
+	var why []string
+	if len(there) > 0 {
+		why = append(why, "there is no cluster in "+strings.Join(there, " and "))
+	}
+	if missing != "" {
+		why = append(why, missing)
+	}
+	if len(why) == 0 {
+		why = []string{"there is no kubeconfig"}
+	}
+	return &problem{cause: errors.New("no cluster is configured: " + strings.Join(why, ", and ")), next: next}
+}
+
+// kubeconfigs are the files that there are to find a cluster in, and what is to say of those that were named
+// and do not exist. That there is none in the default place needs no words.
+func (p *program) kubeconfigs() (there []string, missing string) {
+	from := "--kubeconfig"
+	files := []string{*p.flags.KubeConfig}
+	if files[0] == "" {
+		from, files = clientcmd.RecommendedConfigPathEnvVar, filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
+	}
+	if len(files) == 0 {
+		from, files = "", []string{clientcmd.RecommendedHomeFile}
+	}
+	var gone []string
+	for _, file := range files {
+		_, err := os.Stat(file)
+		switch {
+		case file == "", slices.Contains(gone, file), slices.Contains(there, file):
+		case err == nil:
+			there = append(there, file)
+		case errors.Is(err, os.ErrNotExist):
+			gone = append(gone, file)
+		}
+	}
+	switch {
+	case from == "" || len(gone) == 0:
+		return there, ""
+	case len(gone) == 1:
+		return there, from + " names " + gone[0] + ", which does not exist"
+	}
+	return there, from + " names " + strings.Join(gone, " and ") + ", which do not exist"
 }
