@@ -219,6 +219,9 @@ func TestAgentsAreJudged(t *testing.T) {
 		"a container that ended once may start":   {agent: newAgentState(waits("CrashLoopBackOff", "back-off", 1)), says: "CrashLoopBackOff"},
 		"a container that ends again and again doesn't": {agent: newAgentState(waits("CrashLoopBackOff", "back-off", 3)), failed: true,
 			says: "container agent has ended 4 times, last with exit code 3", next: "kubectl logs web-1 -c agent -n team --previous"},
+		"of some it is not known how they end": {agent: newAgentState(waits("CrashLoopBackOff", "back-off", 3), func(a *agent) {
+			a.pods[0].Status.ContainerStatuses[0].LastTerminationState = corev1.ContainerState{}
+		}), failed: true, says: "container agent ends again and again"},
 		"it need not be caught in the pause between":   {agent: newAgentState(endedNow(3)), failed: true, says: "has ended 4 times, last with exit code 3"},
 		"a container that has just ended waits":        {agent: newAgentState(endedNow(0)), says: "has ended once, with exit code 3"},
 		"one that is Ready right after its end is not": {agent: newAgentState(restarted(2, 3*time.Second)), says: "container agent has ended 2 times, last with exit code 3, in pod web-1"},

@@ -308,11 +308,15 @@ func podTrouble(pod *corev1.Pod) outcome {
 func crashed(pod *corev1.Pod, status corev1.ContainerStatus) outcome {
 	ends, ended := crashloop.Of(status)
 	waiting := status.State.Waiting
-	if !ended || ends.Running || waiting != nil && waiting.Reason != reasonBackOff {
+	if !ended && waiting == nil || ends.Running || waiting != nil && waiting.Reason != reasonBackOff {
 		return outcome{}
 	}
+	what := fmt.Sprintf("container %s ends again and again", status.Name)
+	if ended {
+		what = ends.String()
+	}
 	return outcome{
-		failed: status.RestartCount >= crashesForgiven, reason: reasonBackOff, message: fmt.Sprintf("%s, in pod %s", ends, pod.Name),
+		failed: status.RestartCount >= crashesForgiven, reason: reasonBackOff, message: what + ", in pod " + pod.Name,
 		pod: pod.Name, container: status.Name,
 		next: fmt.Sprintf("see why it ended: kubectl logs %s -c %s -n %s --previous", pod.Name, status.Name, pod.Namespace),
 	}

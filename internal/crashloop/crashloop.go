@@ -45,7 +45,10 @@ func Of(status corev1.ContainerStatus) (Record, bool) {
 	default:
 		r.Times++ // the end that the pause follows is not counted before the next start
 	}
-	return r, r.Last != nil && r.Times > 0
+	if r.Last == nil || r.Times == 0 {
+		return Record{}, false
+	}
+	return r, true
 }
 
 // Unproven is how much longer the container has to run before its being Ready counts: until

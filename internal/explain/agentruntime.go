@@ -48,7 +48,7 @@ func (x *explainer) agentRuntime(ctx context.Context, key types.NamespacedName) 
 				continue
 			}
 			r.depends("pod", pod)
-			r.suffer("pod "+pod.Name, x.agentTroubles(ctx, pod))
+			r.suffer("pod "+pod.Name, x.agentTroubles(ctx, key.Name, pod))
 		}
 	}
 	if e.Workload.Kind == workload.Sandbox && e.Workload.Desired > 0 {
@@ -64,10 +64,13 @@ func (x *explainer) agentRuntime(ctx context.Context, key types.NamespacedName) 
 	return r, nil
 }
 
-// agentTroubles are a pod's, with what helps against an image that runs as root.
-func (x *explainer) agentTroubles(ctx context.Context, pod *corev1.Pod) []trouble {
+// agentTroubles are an agent's pod's, with what helps against an image that runs as root.
+func (x *explainer) agentTroubles(ctx context.Context, agent string, pod *corev1.Pod) []trouble {
 	list := podTroubles(pod, x.nodeOf(ctx, pod), x.options.Now)
 	for i := range list {
+		if container := list[i].crashed; container != "" && strings.HasSuffix(list[i].advice[0], " --previous") {
+			list[i].advice[0] = "see why it ended: " + x.options.Command("agents logs", agent, "--pod", pod.Name, "-c", container, "--previous")
+		}
 		if strings.Contains(list[i].what, "runAsNonRoot") || strings.Contains(list[i].what, "non-root") {
 			list[i].advice = append([]string{"give the pod template a securityContext.runAsUser that the image works with, such as 1000 " +
 				"(berth agents run has --run-as-user), or correct USER in the image"}, list[i].advice...)

@@ -188,6 +188,11 @@ func TestAgentRuntimes(t *testing.T) {
 			objects: settledAgent(t, all(of(newAgent(nil), web), podOf(web, "a", empty))...),
 			want:    want{verdict: Well, summary: []string{"is Ready"}, sees: []string{"has configuration " + empty[:12], "Pod a was made with it, is Ready"}, next: []string{"nothing, until"}},
 		},
+		"one that is Ready between two crashes needs somebody": {
+			objects: settledAgent(t, all(of(newAgent(nil), web), podOf(web, "a", empty, crashing(2, 3*time.Second)))...),
+			want: want{verdict: Stuck, summary: []string{"is Ready", "; but a container ends again and again"}, sees: []string{"Pod a: container main has ended 2 times, last with exit code 3"},
+				advice: []string{"berth agents logs web --pod a -c main --previous"}},
+		},
 		"one that is suspended is well, and can be started": {
 			objects: settledAgent(t, newAgent(nil), newDeployment(t, empty, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })),
 			want:    want{verdict: Well, summary: []string{"is suspended"}, sees: []string{"should have 0 pods"}, advice: []string{"berth agents resume web"}},

@@ -163,7 +163,7 @@ func (x *explainer) dependsOnSandbox(ctx context.Context, r *Report, claim *exte
 	if err != nil {
 		return err
 	}
-	if r.Verdict == Well && part.rests() {
+	if r.Verdict == Well && part.rests() && !part.crashes {
 		return nil // what the claim says of it is all there is to say
 	}
 	if part.Verdict == Well && r.Verdict == Underway && r.rests() {

@@ -190,6 +190,10 @@ func TestClaims(t *testing.T) {
 			want{verdict: Stuck, sees: []string{"It has sandbox/task (Created)", "sandbox/task: Pod task: container main: its image python:3.12 cannot be pulled (ImagePullBackOff)"},
 				waits: []string{"sandbox/task to be Ready"}, advice: []string{"kubectl describe pod task -n team"}},
 		},
+		"with a sandbox that is Ready between two crashes": {
+			slices.Concat(base, []client.Object{newPool(0), readyClaim}, settled(t, mine, newPod(mine, crashing(2, time.Second)))),
+			want{verdict: Stuck, summary: []string{"is Ready with sandbox/task; but a container ends again and again"}, sees: []string{"container main has ended 2 times, last with exit code 3"}, advice: []string{"--previous"}},
+		},
 		"Ready, it has nothing to say but that": {
 			slices.Concat(base, []client.Object{newPool(0), readyClaim}, settled(t, mine, newPod(mine))),
 			want{verdict: Well, summary: []string{"is Ready with sandbox/task"}, next: []string{"nothing, until"}, never: []string{"Pod task"}},
@@ -279,7 +283,31 @@ func TestSandboxes(t *testing.T) {
 			[]client.Object{waitingForPod, newPod(waitingForPod, waitingFor("CrashLoopBackOff", "back-off"), func(p *corev1.Pod) {
 				p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}
 			})},
-			want{verdict: Stuck, sees: []string{"ends again and again (CrashLoopBackOff, 4 restarts), the last time with exit code 137 (OOMKilled)"}, advice: []string{"kubectl logs box -c main -n team --previous"}},
+			want{verdict: Stuck, sees: []string{"container main has ended 5 times, last with exit code 137 (OOMKilled)"}, advice: []string{"kubectl logs box -c main -n team --previous"}},
+		},
+		"a pod that crashes, of which no more is known": {
+			[]client.Object{waitingForPod, newPod(waitingForPod, waitingFor("CrashLoopBackOff", "back-off"))},
+			want{verdict: Stuck, sees: []string{"container main ends again and again (4 restarts)"}, advice: []string{"--previous"}},
+		},
+		"a pod that runs and is Ready between two crashes": {
+			settled(t, newSandbox("box"), newPod(newSandbox("box"), crashing(2, 3*time.Second))),
+			want{verdict: Stuck, summary: []string{"is Ready; but a container ends again and again"}, sees: []string{"container main has ended 2 times, last with exit code 3; it was started again 3s ago"},
+				advice: []string{"kubectl logs box -c main -n team --previous"}},
+		},
+		"a pod that has crashed once, and runs again": {
+			settled(t, newSandbox("box"), newPod(newSandbox("box"), crashing(1, 3*time.Second))),
+			want{verdict: Well, summary: []string{"is Ready"}, sees: []string{"container main has ended once, with exit code 3"}, never: []string{"again and again"}},
+		},
+		"a pod that crashed, and has run on since": {
+			settled(t, newSandbox("box"), newPod(newSandbox("box"), crashing(9, time.Minute))),
+			want{verdict: Well, never: []string{"ended", "--previous"}},
+		},
+		"a pod whose container has just ended": {
+			[]client.Object{waitingForPod, newPod(waitingForPod, crashing(0, 0), func(p *corev1.Pod) {
+				p.Status.Conditions = p.Status.Conditions[:1]
+				p.Status.ContainerStatuses[0].State = p.Status.ContainerStatuses[0].LastTerminationState
+			})},
+			want{verdict: Underway, sees: []string{"container main has ended once, with exit code 3"}, advice: []string{"kubectl logs box -c main -n team"}, never: []string{"--previous"}},
 		},
 		"somebody else's pod of its name": {
 			[]client.Object{box, newPod(box, func(p *corev1.Pod) {
@@ -324,6 +352,16 @@ func TestSandboxes(t *testing.T) {
 	}
 }
 
+// crashingPool is a pool of two members that are Ready for the moment.
+func crashingPool(t *testing.T) []client.Object {
+	list := []client.Object{newPool(2)}
+	for _, name := range []string{"python-aaaaa", "python-bbbbb"} {
+		member := newMember(name)
+		list = append(list, settled(t, member, newPod(member, crashing(2, 3*time.Second)))...)
+	}
+	return list
+}
+
 func TestPoolsAndTemplates(t *testing.T) {
 	base := isolated(newTemplate())
 	first, second := newMember("python-aaaaa"), newMember("python-bbbbb")
@@ -342,6 +380,10 @@ func TestPoolsAndTemplates(t *testing.T) {
 		"a pool without its template": {
 			Pool, []client.Object{newPool(2), newClaim("task")},
 			want{verdict: Stuck, summary: []string{"TemplateNotFound"}, sees: []string{"template/python-template does not exist"}, advice: []string{`create the SandboxTemplate "python-template"`}},
+		},
+		"a pool whose members are Ready between their crashes": {
+			Pool, append(base, crashingPool(t)...),
+			want{verdict: Stuck, sees: []string{"2 members' pods (python-aaaaa, python-bbbbb): container main has ended 2 times, last with exit code 3"}, advice: []string{"--previous"}},
 		},
 		"a pool whose members the server refuses": {
 			Pool, append(base, newPool(2, says(extensions.ConditionProgressing, no, extensions.ReasonCreateRefused, "new members are refused: exceeded quota"))),

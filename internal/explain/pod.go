@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/internal/crashloop"
 )
 
 // trouble is what keeps an object from being what it should be, as its own status and
@@ -19,6 +21,8 @@ type trouble struct {
 	advice []string
 	// stays is true for what does not pass by itself, as far as can be known.
 	stays bool
+	// crashed is the container that ends, if that is the trouble. It may be Ready in between.
+	crashed string
 }
 
 const (
@@ -46,7 +50,7 @@ func podTroubles(pod *corev1.Pod, node nodeState, now time.Time) []trouble {
 	if why := node.trouble(pod.Spec.NodeName); why != "" {
 		list = append(list, trouble{what: why, advice: []string{"kubectl describe node " + pod.Spec.NodeName}, stays: true})
 	}
-	list = append(list, containerTroubles(pod)...)
+	list = append(list, containerTroubles(pod, now)...)
 	if len(list) > 0 || isReady(pod) {
 		return list
 	}
@@ -93,7 +97,7 @@ func failed(pod *corev1.Pod) trouble {
 	container := ""
 	for _, status := range statuses(pod) {
 		if end := status.State.Terminated; end != nil && end.ExitCode != 0 {
-			words = append(words, "container "+status.Name+" ended "+ending(end))
+			words = append(words, "container "+status.Name+" ended "+crashloop.Ending(end))
 			container = status.Name
 		}
 	}
@@ -137,12 +141,13 @@ var (
 		"PreStartHookError", "PostStartHookError"}
 )
 
-func containerTroubles(pod *corev1.Pod) []trouble {
+func containerTroubles(pod *corev1.Pod, now time.Time) []trouble {
 	var list []trouble
 	describe := "kubectl describe pod " + pod.Name + " -n " + pod.Namespace
 	for _, status := range statuses(pod) {
 		waiting := status.State.Waiting
-		if waiting == nil {
+		if waiting == nil || waiting.Reason == "CrashLoopBackOff" {
+			list = append(list, crashes(pod, status, now)...)
 			continue
 		}
 		name := "container " + status.Name
@@ -152,18 +157,34 @@ func containerTroubles(pod *corev1.Pod) []trouble {
 				what:   fmt.Sprintf("%s: its image %s cannot be pulled (%s)%s", name, imageOf(pod, status), waiting.Reason, after(waiting.Message)),
 				advice: []string{"correct the image where the pod comes from, or give the nodes access to its registry (imagePullSecrets)", describe}, stays: true,
 			})
-		case waiting.Reason == "CrashLoopBackOff":
-			t := trouble{what: fmt.Sprintf("%s ends again and again (CrashLoopBackOff, %d restarts)", name, status.RestartCount), stays: true,
-				advice: []string{fmt.Sprintf("see why it ended: kubectl logs %s -c %s -n %s --previous", pod.Name, status.Name, pod.Namespace)}}
-			if end := status.LastTerminationState.Terminated; end != nil {
-				t.what += ", the last time " + ending(end)
-			}
-			list = append(list, t)
 		case slices.Contains(startReasons, waiting.Reason):
 			list = append(list, trouble{what: fmt.Sprintf("%s cannot be started (%s)%s", name, waiting.Reason, after(waiting.Message)), advice: []string{describe}, stays: true})
 		}
 	}
 	return list
+}
+
+// crashes says that a container ends, also while it runs between two ends. Once may be
+// chance; nobody but a person ends what happens again.
+func crashes(pod *corev1.Pod, status corev1.ContainerStatus, now time.Time) []trouble {
+	ends, ended := crashloop.Of(status)
+	waits := status.State.Waiting != nil
+	if !ended && !waits || ends.Running && ends.Unproven(now) == 0 {
+		return nil
+	}
+	t := trouble{what: fmt.Sprintf("container %s ends again and again (%d restarts)", status.Name, status.RestartCount), stays: waits || ends.Times > 1, crashed: status.Name}
+	if ended {
+		t.what = ends.String()
+	}
+	if ends.Running {
+		t.what += "; it was started again " + ago(now, ends.Since)
+	}
+	logs := fmt.Sprintf("see why it ended: kubectl logs %s -c %s -n %s", pod.Name, status.Name, pod.Namespace)
+	if status.State.Terminated == nil || status.RestartCount > 0 {
+		logs += " --previous"
+	}
+	t.advice = []string{logs}
+	return []trouble{t}
 }
 
 // notReady is about a pod that is on its way, and nothing is known to be wrong with it.
@@ -206,15 +227,6 @@ func imageOf(pod *corev1.Pod, status corev1.ContainerStatus) string {
 		}
 	}
 	return status.Image
-}
-
-// ending says how a container ended.
-func ending(end *corev1.ContainerStateTerminated) string {
-	words := fmt.Sprintf("with exit code %d", end.ExitCode)
-	if end.Reason != "" && end.Reason != "Error" {
-		words += " (" + end.Reason + ")"
-	}
-	return words + after(strings.TrimSpace(end.Message))
 }
 
 // after is a message to follow other words, or nothing.

@@ -100,15 +100,19 @@ func (x *explainer) members(ctx context.Context, r *Report, pool *extensions.San
 	var groups []*group
 	byWords := map[string]*group{}
 	for _, member := range members {
-		if condition := conditionOf(member.Status.Conditions, agents.ConditionReady); condition.Status == metav1.ConditionTrue && member.DeletionTimestamp == nil {
-			continue
+		ready := conditionOf(member.Status.Conditions, agents.ConditionReady)
+		up := ready.Status == metav1.ConditionTrue && member.DeletionTimestamp == nil
+		if !up {
+			r.depends("sandbox", member)
 		}
-		r.depends("sandbox", member)
-		if ready := conditionOf(member.Status.Conditions, agents.ConditionReady); ready.Reason == agents.ReasonReconcilerError || ready.Reason == agents.ReasonMultiplePods {
+		if ready.Reason == agents.ReasonReconcilerError || ready.Reason == agents.ReasonMultiplePods {
 			t := trouble{what: ready.Message, stays: true, advice: []string{x.options.Command("why", "sandbox/"+member.Name) + " says more"}}
 			groups = append(groups, &group{trouble: t, names: []string{"sandbox/" + member.Name}})
 		}
 		for _, pod := range x.podsOf(member.UID) {
+			if up && (pod.DeletionTimestamp != nil || len(containerTroubles(pod, x.options.Now)) == 0) {
+				continue // of a Ready member there is to say only that it is not so for long
+			}
 			r.depends("pod", pod)
 			for _, t := range podTroubles(pod, x.nodeOf(ctx, pod), x.options.Now) {
 				known := byWords[t.what]

@@ -57,6 +57,8 @@ type Report struct {
 
 	// about are the objects whose events belong to the report, by UID.
 	about map[types.UID]string
+	// crashes: a container ends again and again.
+	crashes bool
 }
 
 func newReport(kind Kind, key types.NamespacedName) *Report {
@@ -98,6 +100,7 @@ func (r *Report) suffer(what string, troubles []trouble) {
 		r.Advice = append(r.Advice, t.advice...)
 		if t.stays {
 			r.worsen(Stuck)
+			r.crashes = r.crashes || t.crashed != ""
 		}
 	}
 }
@@ -121,6 +124,7 @@ func (r *Report) include(part *Report) {
 		r.about[uid] = name
 	}
 	r.worsen(part.Verdict)
+	r.crashes = r.crashes || part.crashes
 }
 
 // isRest reports whether a step is none; see control.Explanation's Rest.
@@ -168,6 +172,9 @@ func (r *Report) deletion(obj client.Object, now time.Time) {
 
 // finish brings order into the report.
 func (r *Report) finish() {
+	if r.crashes && (strings.HasPrefix(r.Summary, "is Ready") || strings.HasPrefix(r.Summary, "is full")) {
+		r.Summary = strings.TrimSuffix(r.Summary, ".") + "; but a container ends again and again, and is Ready only in between"
+	}
 	for _, list := range []*[]string{&r.Sees, &r.Next, &r.Waits, &r.Advice, &r.Unread} {
 		*list = unique(*list)
 	}

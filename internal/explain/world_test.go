@@ -212,6 +212,15 @@ func waitingFor(reason, message string) func(*corev1.Pod) {
 	}
 }
 
+// crashing is a pod whose container has ended so often, and was started again age ago.
+func crashing(times int32, age time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", RestartCount: times, Ready: true,
+			State:                corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-age))}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}}}
+	}
+}
+
 // terminatingSince is a pod whose grace period ended so long ago.
 func terminatingSince(age time.Duration, finalizers ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
