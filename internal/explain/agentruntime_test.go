@@ -202,6 +202,15 @@ func TestAgentRuntimes(t *testing.T) {
 			want: want{verdict: Stuck, summary: []string{"TargetNotFound"}, advice: []string{`create the Deployment "web" in namespace team`, "kubectl edit agentruntime web", "berth agents rm web"},
 				waits: []string{`Deployment "web" was not found`}},
 		},
+		"a warning that it has no workload stands while it has none": {
+			objects: of(newAgent(nil), warning(newAgent(nil), api.ReasonTargetNotFound, `Deployment "web" was not found`, time.Minute)),
+			want:    want{verdict: Stuck, warnings: []string{"agentruntime/web TargetNotFound, 60s ago"}},
+		},
+		"a warning that it had no workload is over once it has one": {
+			objects: all(settledAgent(t, newAgent(nil), newDeployment(t, empty, func(d *appsv1.Deployment) { d.UID = "deployment-uid" })), of(warning(newAgent(nil), api.ReasonTargetNotFound, `Deployment "web" was not found`, time.Minute),
+				warning(newAgent(nil), api.ReasonStampsRemoved, "somebody removed them", time.Minute))),
+			want: want{verdict: Underway, warnings: []string{"agentruntime/web StampsRemoved"}, never: []string{"TargetNotFound"}},
+		},
 		"of a kind that is not served, the definition is missing": {
 			objects: of(newAgent(nil, ofSandbox)), unserved: of(&agents.Sandbox{}),
 			want: want{verdict: Stuck, summary: []string{"does not serve its kind"}, advice: []string{"install the definition of Sandboxes"}},

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 func (x *explainer) warnings(r *Report) []string {
 	var events []corev1.Event
 	for _, e := range x.found.warnings {
-		if _, ok := r.about[e.InvolvedObject.UID]; ok && e.Type == corev1.EventTypeWarning && x.options.Now.Sub(lastSeen(e)) < recent {
+		if _, ok := r.about[e.InvolvedObject.UID]; ok && e.Type == corev1.EventTypeWarning && x.options.Now.Sub(lastSeen(e)) < recent && !r.settled(e) {
 			events = append(events, e)
 		}
 	}
@@ -39,6 +41,27 @@ func (x *explainer) warnings(r *Report) []string {
 		}
 	}
 	return unique(lines)
+}
+
+// toldOnce are the conditions whose change ends what a warning about an AgentRuntime tells
+// of, by its reason. Of StampsRemoved it does not: whoever removed them may come back.
+var toldOnce = map[string]string{
+	api.ReasonTargetNotFound:     api.ConditionTargetResolved,
+	api.ReasonTargetResolveError: api.ConditionTargetResolved,
+	api.ReasonConfigHashError:    api.ConditionConfigResolved,
+	api.ReasonFieldConflict:      api.ConditionConfigConflict,
+	api.ReasonTargetTaken:        api.ConditionConfigConflict,
+	api.ReasonSPIREUnavailable:   api.ConditionMTLSReady,
+}
+
+// settled reports whether a warning about the AgentRuntime is over: the condition that it
+// told of says something else now.
+func (r *Report) settled(e corev1.Event) bool {
+	if r.Kind != AgentRuntime || r.about[e.InvolvedObject.UID] != r.Ref() {
+		return false
+	}
+	is := r.condition(toldOnce[e.Reason])
+	return is.Reason != "" && is.Reason != e.Reason
 }
 
 // lastSeen is when an event happened last. The two APIs of events say it in different
