@@ -78,11 +78,11 @@ func (p *program) podOf(ctx context.Context, c *cluster, t target) (*corev1.Pod,
 		}
 		foreign = pod
 	}
-	return nil, p.noPod(sandbox, foreign)
+	return nil, p.noPod(t, sandbox, foreign)
 }
 
-// noPod says why a sandbox has no pod. foreign is a pod with the right name and another owner, or nil.
-func (p *program) noPod(sandbox *agents.Sandbox, foreign *corev1.Pod) error {
+// noPod says why the sandbox of a target has no pod. foreign is a pod with the right name and another owner, or nil.
+func (p *program) noPod(t target, sandbox *agents.Sandbox, foreign *corev1.Pod) error {
 	list := p.command("ls") + " shows its state"
 	if foreign != nil {
 		return &problem{cause: fmt.Errorf("sandbox %s has no pod: the pod %s is not one of its own", sandbox.Name, foreign.Name),
@@ -90,7 +90,7 @@ func (p *program) noPod(sandbox *agents.Sandbox, foreign *corev1.Pod) error {
 	}
 	if !sandbox.Running() {
 		return &problem{cause: fmt.Errorf("sandbox %s is suspended and has no pod", sandbox.Name),
-			next: []string{p.command("resume", "sandbox/"+sandbox.Name) + " starts it again"}}
+			next: []string{p.command("resume", t.String()) + " starts it again"}}
 	}
 	return &problem{cause: fmt.Errorf("sandbox %s has no pod%s", sandbox.Name, because(sandbox.Status.Conditions)), next: []string{list}}
 }

@@ -159,7 +159,7 @@ func (x *explainer) dependsOnSandbox(ctx context.Context, r *Report, claim *exte
 	if err != nil || !ok || !control.IsControlledBy(s, claim.UID) {
 		return err
 	}
-	part, err := x.sandbox(ctx, key)
+	part, err := x.sandboxOf(ctx, key, claim.Name)
 	if err != nil {
 		return err
 	}

@@ -202,6 +202,12 @@ func TestClaims(t *testing.T) {
 			slices.Concat(base, []client.Object{newPool(0), readyClaim}, []client.Object{mine}),
 			want{verdict: Underway, summary: []string{"is Ready with sandbox/task"}, next: []string{"for sandbox/task: create the pod task"}},
 		},
+		"with a sandbox that is suspended, it is the claim that is resumed": {
+			slices.Concat(base, []client.Object{newPool(0), readyClaim}, settled(t, edit(mine.DeepCopy(), func(s *agents.Sandbox) {
+				s.Spec.OperatingMode, s.Annotations = agents.OperatingModeSuspended, nil
+			}))),
+			want{verdict: Underway, advice: []string{"to resume it: berth resume task"}, never: []string{"resume sandbox/"}},
+		},
 		"with another writer's value on its key": {
 			slices.Concat(base, []client.Object{newPool(0), edit(readyClaim.DeepCopy(), func(c *extensions.SandboxClaim) {
 				c.Spec.AdditionalPodMetadata.Labels = map[string]string{"sandbox.users.io/a": "mine"}
@@ -317,7 +323,7 @@ func TestSandboxes(t *testing.T) {
 		},
 		"suspended": {
 			settled(t, suspended),
-			want{verdict: Well, summary: []string{"SandboxSuspended"}, next: []string{"nothing, until"}, advice: []string{"to resume it"}},
+			want{verdict: Well, summary: []string{"SandboxSuspended"}, next: []string{"nothing, until"}, advice: []string{"to resume it: berth resume sandbox/box"}},
 		},
 		"suspended, and the status does not say so yet": {
 			[]client.Object{suspended},

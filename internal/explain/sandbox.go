@@ -18,6 +18,11 @@ import (
 
 // sandbox explains a Sandbox, its pods and its volumes.
 func (x *explainer) sandbox(ctx context.Context, key types.NamespacedName) (*Report, error) {
+	return x.sandboxOf(ctx, key, "sandbox/"+key.Name)
+}
+
+// sandboxOf explains the Sandbox of what a person has named.
+func (x *explainer) sandboxOf(ctx context.Context, key types.NamespacedName, named string) (*Report, error) {
 	s, ok, err := x.found.sandboxes.Get(ctx, key)
 	if err != nil {
 		return nil, err
@@ -32,7 +37,7 @@ func (x *explainer) sandbox(ctx context.Context, key types.NamespacedName) (*Rep
 		return nil, err
 	}
 	pods := x.podsOf(s.UID)
-	x.judgeSandbox(r, s, pods)
+	x.judgeSandbox(r, s, pods, named)
 	r.deletion(s, x.options.Now)
 	for _, pod := range pods {
 		r.depends("pod", pod)
@@ -46,7 +51,7 @@ func (x *explainer) sandbox(ctx context.Context, key types.NamespacedName) (*Rep
 }
 
 // judgeSandbox says what the conditions mean.
-func (x *explainer) judgeSandbox(r *Report, s *agents.Sandbox, pods []*corev1.Pod) {
+func (x *explainer) judgeSandbox(r *Report, s *agents.Sandbox, pods []*corev1.Pod, named string) {
 	ready := r.condition(agents.ConditionReady)
 	outdated := r.condition(agents.ConditionPodOutdated)
 	r.Summary = "is not Ready (" + ready.Reason + "): " + oneLine(ready.Message)
@@ -77,7 +82,7 @@ func (x *explainer) judgeSandbox(r *Report, s *agents.Sandbox, pods []*corev1.Po
 	case agents.ReasonPodSucceeded:
 		r.advise("to run it again: %s", deletePod(s, pods))
 	case agents.ReasonSandboxSuspended:
-		r.advise("to resume it: %s", x.options.Command("resume", "sandbox/"+s.Name))
+		r.advise("to resume it: %s", x.options.Command("resume", named))
 	case agents.ReasonSandboxExpired:
 		r.advise(`to run it again, move its end: kubectl patch sandbox %s -n %s --type merge -p '{"spec":{"shutdownTime":null}}'`, s.Name, s.Namespace)
 	}

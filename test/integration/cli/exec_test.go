@@ -136,7 +136,7 @@ func TestExecSaysWhyItCannot(t *testing.T) {
 			before := sandbox.DeepCopy()
 			sandbox.Spec.OperatingMode = agents.OperatingModeSuspended
 			s.must(s.Patch(s.ctx, sandbox, client.MergeFrom(before)))
-		}, nil, []string{"is suspended and has no pod", "sandbox/a-suspended-sandbox-box starts it again"}},
+		}, nil, []string{"is suspended and has no pod", "a-suspended-sandbox starts it again"}},
 		"two pods": {func(s *space, name string) {
 			_, sandbox := s.makeClaim(name)
 			before := sandbox.DeepCopy()
