@@ -104,7 +104,21 @@ func (p *program) events(ctx context.Context, o *listOptions, of subject, typed 
 		key:     []string{"Object", "Reason", "Message"},
 		ages:    "Last seen",
 		nothing: fmt.Sprintf("No events of %s in namespace %s.", typed, c.namespace),
+		absent:  of.absent,
 	})
+}
+
+// absent says that there is no such object, if there is none. Events may be told of one that is gone, so that
+// this is no error.
+func (s subject) absent(all found) string {
+	among := all[0]
+	if s.kind == agents.SandboxKind {
+		among = all[1]
+	}
+	if slices.ContainsFunc(among, func(obj client.Object) bool { return obj.GetName() == s.name }) {
+		return ""
+	}
+	return fmt.Sprintf(" And there is no %s %s there: if there ever was, its events have expired.", shownKind(s.kind), s.name)
 }
 
 // eventsOf picks the events of a subject and of what belongs to it, from the subject (if it is a claim or a

@@ -26,17 +26,18 @@ type turn struct {
 	mode     agents.OperatingMode
 	replicas int32
 	doing    string // what the sandbox does meanwhile
+	already  string // what one is that was so before
 	done     string // and then is
 	// judge says whether a sandbox is as wanted, what it waits for, or why it never will be.
 	judge func(*agents.Sandbox) outcome
 }
 
 func suspending() turn {
-	return turn{command: "suspend", mode: agents.OperatingModeSuspended, replicas: 0, doing: "suspending", done: "suspended", judge: judgeSuspended}
+	return turn{command: "suspend", mode: agents.OperatingModeSuspended, replicas: 0, doing: "suspending", already: "suspended", done: "suspended", judge: judgeSuspended}
 }
 
 func resuming() turn {
-	return turn{command: "resume", mode: agents.OperatingModeRunning, replicas: 1, doing: "resuming", done: "Ready", judge: judgeResumed}
+	return turn{command: "resume", mode: agents.OperatingModeRunning, replicas: 1, doing: "resuming", already: "running", done: "Ready", judge: judgeResumed}
 }
 
 func (p *program) suspendCommand() *cobra.Command {
@@ -94,11 +95,20 @@ func (p *program) turn(ctx context.Context, t turn, of target, timeout time.Dura
 	if ctx.Err() != nil {
 		return &problem{cause: fmt.Errorf("interrupted; sandbox %s is as it was", sandbox.Name), code: exitInterrupted}
 	}
+	if t.over(sandbox) {
+		fmt.Fprintf(p.streams.Out, "sandbox %s is %s already\n", sandbox.Name, t.already)
+		return nil
+	}
+	start := "Sandbox %s is %s.\n"
+	if t.is(sandbox) {
+		start = "Sandbox %s is %s already.\n"
+	}
 	if err := p.setMode(ctx, c, sandbox, t); err != nil {
 		return err
 	}
+	fmt.Fprintf(p.streams.ErrOut, start, sandbox.Name, t.doing)
 	began := time.Now()
-	if err := p.awaitTurn(ctx, c, sandbox, t, timeout); err != nil {
+	if err := p.awaitTurn(ctx, c, of, sandbox, t, timeout); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.streams.ErrOut, "It took %s.\n", within(time.Since(began)))
@@ -106,10 +116,16 @@ func (p *program) turn(ctx context.Context, t turn, of target, timeout time.Dura
 	return nil
 }
 
+// is says whether a sandbox is meant to be what the turn makes of it.
+func (t turn) is(sandbox *agents.Sandbox) bool { return sandbox.Running() == (t.replicas == 1) }
+
+// over says whether there is nothing to do nor to wait for.
+func (t turn) over(sandbox *agents.Sandbox) bool { return t.is(sandbox) && t.judge(sandbox).ready }
+
 // setMode writes what the sandbox should be, if it is not that. The answer is awaited even if a person
 // gives up meanwhile: it says what was done.
 func (p *program) setMode(ctx context.Context, c *cluster, sandbox *agents.Sandbox, t turn) error {
-	if sandbox.Running() == (t.replicas == 1) {
+	if t.is(sandbox) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
@@ -136,7 +152,7 @@ func (p *program) setMode(ctx context.Context, c *cluster, sandbox *agents.Sandb
 }
 
 // awaitTurn waits until the sandbox is as wanted, and tells what it waits for.
-func (p *program) awaitTurn(ctx context.Context, c *cluster, sandbox *agents.Sandbox, t turn, timeout time.Duration) error {
+func (p *program) awaitTurn(ctx context.Context, c *cluster, of target, sandbox *agents.Sandbox, t turn, timeout time.Duration) error {
 	waiting := ctx
 	if timeout > 0 {
 		limited, cancel := context.WithTimeout(ctx, timeout)
@@ -145,9 +161,8 @@ func (p *program) awaitTurn(ctx context.Context, c *cluster, sandbox *agents.San
 	}
 	progress := newProgress(p.streams.ErrOut, "Waiting until sandbox "+sandbox.Name+" is "+t.done)
 	defer progress.Close()
-	progress.Say("Sandbox %s is %s.", sandbox.Name, t.doing)
 	var last outcome
-	look := []string{p.command("ls") + " shows its state", p.command("events", "sandbox/"+sandbox.Name) + " shows what happened to it"}
+	look := []string{p.command("ls") + " shows its state", p.command("events", of.String()) + " shows what happened to it"}
 	err := follower[*agents.Sandbox]{
 		cluster: c,
 		list:    &agents.SandboxList{},
@@ -157,7 +172,7 @@ func (p *program) awaitTurn(ctx context.Context, c *cluster, sandbox *agents.San
 			switch {
 			case gone:
 				return true, &problem{cause: fmt.Errorf("sandbox %s was deleted while it was %s", sandbox.Name, t.doing), next: look[:1]}
-			case seen.Running() != (t.replicas == 1):
+			case !t.is(seen):
 				return true, &problem{cause: fmt.Errorf("somebody else changed sandbox %s back while it was %s", sandbox.Name, t.doing), next: look}
 			case last.ready:
 				return true, nil

@@ -37,6 +37,16 @@ type view struct {
 	state   string   // the column with a word that has a colour, and that says Deleted
 	colour  func(string) colour
 	nothing string // what to say when there is nothing
+	// absent is what to add then, from what was found; nil is nothing.
+	absent func(found) string
+}
+
+// empty is what to say when there is nothing.
+func (v view) empty(all found) string {
+	if v.absent == nil {
+		return v.nothing
+	}
+	return v.nothing + v.absent(all)
 }
 
 // listOptions are the flags of commands that list.
@@ -125,7 +135,7 @@ func (p *program) show(ctx context.Context, c *cluster, o *listOptions, printer 
 	}
 	table := v.table(all, time.Now())
 	if len(table.Rows) == 0 {
-		fmt.Fprintln(p.streams.ErrOut, v.nothing)
+		fmt.Fprintln(p.streams.ErrOut, v.empty(all))
 		return nil
 	}
 	lines, err := linesOf(table, o)

@@ -171,6 +171,49 @@ func TestEventsAreThoseOfTheSubjectAndWhatBelongsToIt(t *testing.T) {
 	}
 }
 
+func TestNoEventsOfWhatIsNotThereIsSaidSo(t *testing.T) {
+	all := found{{&extensions.SandboxClaim{ObjectMeta: named("team", "analysis", "c1", 0)}}, {&agents.Sandbox{ObjectMeta: named("team", "box", "s1", 0)}}, nil}
+	for text, want := range map[string]string{
+		"analysis": "", "sandbox/box": "", "nope": "there is no claim nope", "sandbox/analysis": "there is no sandbox analysis", "pool/none": "there is no pool none",
+	} {
+		of, err := parseSubject(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (view{nothing: "No events.", absent: of.absent}).empty(all); !strings.Contains(got, want) || (want == "") != (got == "No events.") {
+			t.Errorf("of %s it says %q", text, got)
+		}
+	}
+}
+
+func TestWhatASandboxIsAlreadyIsNotDoneAgain(t *testing.T) {
+	box := func(mode agents.OperatingMode, kind string, status metav1.ConditionStatus) *agents.Sandbox {
+		s := &agents.Sandbox{ObjectMeta: named("team", "box", "s1", 0)}
+		s.Spec.OperatingMode = mode
+		s.Status.Conditions = []metav1.Condition{condition(kind, status, "x", "")}
+		return s
+	}
+	on, off := agents.OperatingModeRunning, agents.OperatingModeSuspended
+	for name, c := range map[string]struct {
+		turn    turn
+		sandbox *agents.Sandbox
+		want    bool
+	}{
+		"one that runs runs":                 {resuming(), box(on, "Ready", metav1.ConditionTrue), true},
+		"one that starts is waited for":      {resuming(), box(on, "Ready", metav1.ConditionFalse), false},
+		"one that is suspended is resumed":   {resuming(), box(off, "Ready", metav1.ConditionTrue), false},
+		"one that is suspended is":           {suspending(), box(off, "Suspended", metav1.ConditionTrue), true},
+		"one whose pod ends is waited for":   {suspending(), box(off, "Suspended", metav1.ConditionFalse), false},
+		"one that is resumed gets suspended": {suspending(), box(on, "Suspended", metav1.ConditionTrue), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.turn.over(c.sandbox); got != c.want {
+				t.Errorf("it is %v", got)
+			}
+		})
+	}
+}
+
 func TestWhenASandboxIsSuspendedOrBack(t *testing.T) {
 	const no, yes = metav1.ConditionFalse, metav1.ConditionTrue
 	for name, c := range map[string]struct {

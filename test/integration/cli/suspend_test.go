@@ -56,7 +56,7 @@ func TestSuspendAndResumeWaitForThePod(t *testing.T) {
 	if got := command.wait(); got.code != 0 || got.out != "sandbox analysis-box is suspended\n" {
 		t.Errorf("suspend ended with %+v", got)
 	}
-	if got := s.run("suspend", "analysis"); got.code != 0 || got.out != "sandbox analysis-box is suspended\n" {
+	if got := s.run("suspend", "analysis"); got.code != 0 || got.out != "sandbox analysis-box is suspended already\n" {
 		t.Errorf("suspending it again ended with %+v", got)
 	}
 

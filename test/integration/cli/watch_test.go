@@ -90,7 +90,7 @@ func (s *space) happened(kind, name string, uid types.UID, reason string) {
 
 func TestEventsOfAClaimFollowItToItsSandbox(t *testing.T) {
 	s := newSpace(t)
-	s.run("events", "analysis").expect(t, 0, "No events of analysis in namespace "+s.name)
+	s.run("events", "analysis").expect(t, 0, "No events of analysis in namespace "+s.name, "there is no claim analysis there")
 	claim := &extensions.SandboxClaim{ObjectMeta: s.meta("analysis"),
 		Spec: extensions.SandboxClaimSpec{WarmPoolRef: &extensions.SandboxWarmPoolRef{Name: "python"}}}
 	s.must(s.Create(s.ctx, claim))
