@@ -38,12 +38,16 @@ func (p *program) claimAndRun(ctx context.Context, o claimOptions) error {
 		p.report(kept) // and the command's exit code is the one that counts
 		return err
 	}
-	return p.released(err)
+	return p.released(err, claim.Name)
 }
 
-// released is an error of a wait for a claim that is not kept after all.
-func (p *program) released(err error) error {
+// released is an error of a claim that is not kept after all.
+func (p *program) released(err error, claim string) error {
 	var known *problem
+	var left leftRunning
+	if errors.As(err, &left) {
+		return &problem{cause: fmt.Errorf("interrupted; %s ends with pod %s, which goes with claim %s", left.command, left.pod, claim), code: exitInterrupted}
+	}
 	if !errors.As(err, &known) || len(known.ifKept) == 0 {
 		return err
 	}

@@ -132,9 +132,16 @@ func (p *program) exec(ctx context.Context, o execOptions) error {
 	}
 	err = p.stream(ctx, executor, o)
 	if ctx.Err() != nil {
-		return &problem{cause: fmt.Errorf("interrupted; %s may still run in pod %s", o.command[0], pod.Name), code: exitInterrupted}
+		return &problem{cause: leftRunning{o.command[0], pod.Name}, code: exitInterrupted}
 	}
 	return p.execError(err, pod, o)
+}
+
+// leftRunning is the error of a command that was interrupted: it does not end with its streams.
+type leftRunning struct{ command, pod string }
+
+func (l leftRunning) Error() string {
+	return fmt.Sprintf("interrupted; %s may still run in pod %s", l.command, l.pod)
 }
 
 // newExecutor is for one command. It speaks WebSocket, and SPDY where a proxy or an old server does not.

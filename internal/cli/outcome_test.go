@@ -3,10 +3,13 @@
 package cli
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
@@ -86,6 +89,36 @@ func TestJudge(t *testing.T) {
 				t.Errorf("judged %+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestACommandEndsWithTheClaimThatIsReleased(t *testing.T) {
+	p := newProgram("berth", genericiooptions.NewTestIOStreamsDiscard())
+	left := &problem{cause: leftRunning{"sleep", "box"}, code: exitInterrupted}
+	var known *problem
+	if err := p.released(p.notRun(left), "task"); !errors.As(err, &known) || known.code != exitInterrupted ||
+		err.Error() != "interrupted; sleep ends with pod box, which goes with claim task" {
+		t.Errorf("it is %v", err)
+	}
+	other := errors.New("x")
+	if err := p.released(other, "task"); !errors.Is(err, other) || err.Error() != "x" {
+		t.Errorf("another error is %v", err)
+	}
+}
+
+func TestAdviceNamesWhatWasNamed(t *testing.T) {
+	p := newProgram("berth", genericiooptions.NewTestIOStreamsDiscard())
+	box := &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "workers-x"}}
+	box.Spec.OperatingMode = agents.OperatingModeSuspended
+	for _, named := range []string{"task", "sandbox/workers-x"} {
+		of, err := parseTarget(named)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var known *problem
+		if err := p.noPod(of, box, nil); !errors.As(err, &known) || !slices.Equal(known.next, []string{"berth resume " + named + " starts it again"}) {
+			t.Errorf("%s: %+v", named, err)
+		}
 	}
 }
 
