@@ -89,8 +89,8 @@ func supplySights(seen observed, pool roster.Standing, before []turn) []string {
 		if seen.Candidate != nil {
 			ready++ // it is promised
 		}
-		list = append(list, fmt.Sprintf("pool/%s has %d ready members for it and the claims after it, and %d that are coming up; %s.",
-			from.Pool.Name, ready, pool.ComingUp, waitersBefore(before, from.Pool.Name)))
+		list = append(list, fmt.Sprintf("pool/%s has %d ready %s for it and the claims after it, and %d coming up; %s.",
+			from.Pool.Name, ready, map[bool]string{true: "member", false: "members"}[ready == 1], pool.ComingUp, waitersBefore(before, from.Pool.Name)))
 	case from.PoolName != "":
 		list = append(list, fmt.Sprintf("pool/%s does not exist.", from.PoolName))
 	}

@@ -121,7 +121,7 @@ func TestClaims(t *testing.T) {
 		},
 		"on a pool whose pods are unschedulable, it waits for one and says what for": {
 			append(base, newPool(1), newClaim("task"), comingUp, pending, warning(pending, "FailedScheduling", "0/3 nodes are available", time.Minute)),
-			want{verdict: Stuck, summary: []string{"WaitingForMember"}, sees: []string{"1 that are coming up", "no claim waits before it", "no node takes it (Unschedulable): 0/3 nodes are available"},
+			want{verdict: Stuck, summary: []string{"WaitingForMember"}, sees: []string{"and 1 coming up", "no claim waits before it", "no node takes it (Unschedulable): 0/3 nodes are available"},
 				next:  []string{"Ready is False (SandboxNotReady)", "nothing, until something that it watches changes"},
 				waits: []string{"a member of pool/python that is coming up and is meant for this claim"}, advice: []string{"make room on a node"},
 				warnings: []string{"pod/python-aaaaa FailedScheduling, 60s ago: 0/3 nodes are available (12 times)"}},

@@ -61,14 +61,14 @@ func (confirm) String() string {
 	return "ask the server whether pool and template are what they seem, before members are deleted"
 }
 func (d deleteMembers) String() string {
-	return fmt.Sprintf("delete %d members (%s): %s", len(d.members), names(d.members), d.why)
+	return fmt.Sprintf("delete %s (%s): %s", memberCount(len(d.members)), names(d.members), d.why)
 }
 func (ensurePolicy) String() string { return "write the template's NetworkPolicy before any member" }
 func (c createMembers) String() string {
 	if len(c.again) > 0 {
-		return fmt.Sprintf("repeat the creation of %d members whose outcome is unknown", len(c.again))
+		return fmt.Sprintf("repeat the creation of %s whose outcome is unknown", memberCount(len(c.again)))
 	}
-	return fmt.Sprintf("create %d members", c.fresh)
+	return "create " + memberCount(c.fresh)
 }
 func (writeStatus) String() string { return "write the pool's status" }
 func (r rest) String() string {

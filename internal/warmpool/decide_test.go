@@ -26,14 +26,14 @@ func TestDecide(t *testing.T) {
 			newScene(onReplenish), "create 3 members",
 		},
 		"a member that left is replaced": {
-			newScene(onReplenish, readyMembers(2, "new")...), "create 1 members",
+			newScene(onReplenish, readyMembers(2, "new")...), "create 1 member",
 		},
 		"a terminating member counts until it is gone": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", 0, dying))...).settled(), "rest",
 		},
 		"a creation that may still land counts, and is repeated first": {
 			newScene(onReplenish, readyMembers(1, "new")...).with(func(s *scene) { s.InFlight = []string{"fast-x"} }),
-			"repeat the creation of 1 members",
+			"repeat the creation of 1 member",
 		},
 		"a creation is not repeated while there are too many": {
 			newScene(onReplenish, readyMembers(2, "new")...).with(replicas(2), func(s *scene) { s.InFlight = []string{"fast-x"} }).settled(), "rest",
@@ -62,16 +62,16 @@ func TestDecide(t *testing.T) {
 			newScene(recreate, readyMembers(3, "old")...).with(func(s *scene) { s.Template.Generation++ }), "ask the server",
 		},
 		"older members are replaced one by one under RollingUpdate": {
-			newScene(rolling, readyMembers(3, "old")...), "delete 1 members (m0): they are of an older blueprint",
+			newScene(rolling, readyMembers(3, "old")...), "delete 1 member (m0): they are of an older blueprint",
 		},
 		"members are not made beside those on their way out under Recreate": {
 			newScene(recreate, member("a", "old", time.Hour, dying), member("b", "old", time.Hour, dying), member("c", "old", time.Hour, dying)).settled(), "rest",
 		},
 		"a failed member is replaced at once": {
-			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", 0, finished))...), "delete 1 members (x): they will never be Ready",
+			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", 0, finished))...), "delete 1 member (x): they will never be Ready",
 		},
 		"a suspended member is replaced at once": {
-			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", 0, suspended))...), "delete 1 members (x): they will never be Ready",
+			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", 0, suspended))...), "delete 1 member (x): they will never be Ready",
 		},
 		"a member that fails again is replaced after a pause": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", 0, finished))...).
@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 		"a failure long ago is forgotten": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", 0, finished))...).
 				with(func(s *scene) { s.Memory.Failures, s.Memory.Replaced = 9, now.Add(-time.Hour) }),
-			"delete 1 members (x): they will never be Ready",
+			"delete 1 member (x): they will never be Ready",
 		},
 		"a young member has time to become Ready": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Minute, notReady))...).settled(), "rest until 2026-09-01T12:04:00Z",
@@ -94,7 +94,7 @@ func TestDecide(t *testing.T) {
 		"a member that is not Ready in time for no reason is replaced": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).
 				with(pods("x", corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}})),
-			"delete 1 members (x): they will never be Ready",
+			"delete 1 member (x): they will never be Ready",
 		},
 		"a member that got its node late has its whole grace from then": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).
@@ -108,16 +108,16 @@ func TestDecide(t *testing.T) {
 		},
 		"a member whose container is started again and again is replaced": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).with(pods("x", started(7, time.Second))),
-			"delete 1 members (x): they will never be Ready",
+			"delete 1 member (x): they will never be Ready",
 		},
 		"a member that got its node long ago is replaced": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).with(pods("x", came(corev1.PodScheduled, 5*time.Minute))),
-			"delete 1 members (x): they will never be Ready",
+			"delete 1 member (x): they will never be Ready",
 		},
 		"a member that no node takes is held, and looked at again": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).
 				with(pods("x", unschedulable())).settled(),
-			"rest until 2026-09-01T12:01:00Z: 1 members are not Ready in time",
+			"rest until 2026-09-01T12:01:00Z: 1 member is not Ready in time",
 		},
 		"nothing is made without a template": {
 			newScene(onReplenish).with(func(s *scene) { s.Template, s.Blueprint = nil, nil }).settled(), "rest: no members can be made: SandboxTemplate \"python\" not found",
@@ -141,13 +141,13 @@ func TestDecide(t *testing.T) {
 			newScene(onReplenish).with(refusedCreates(2, 500*time.Millisecond)).settled(), "rest until 2026-09-01T12:00:01Z: quota",
 		},
 		"after a refusal one member is tried": {
-			newScene(onReplenish).with(refusedCreates(2, time.Minute)), "create 1 members",
+			newScene(onReplenish).with(refusedCreates(2, time.Minute)), "create 1 member",
 		},
 		"another spec is tried at once after a refusal": {
-			newScene(onReplenish).with(refusedCreates(2, 0), func(s *scene) { s.Pool.Generation++ }), "create 1 members",
+			newScene(onReplenish).with(refusedCreates(2, 0), func(s *scene) { s.Pool.Generation++ }), "create 1 member",
 		},
 		"lost members are replaced while creations are refused": {
-			newScene(onReplenish, member("x", "new", 0, finished)).with(refusedCreates(2, 0)), "delete 1 members (x)",
+			newScene(onReplenish, member("x", "new", 0, finished)).with(refusedCreates(2, 0)), "delete 1 member (x)",
 		},
 		"the pool is refilled at a walk while claims are bound to ready members": {
 			newScene(onReplenish, readyMembers(3, "new")...).with(replicas(100), binding(3)), "create 8 members",

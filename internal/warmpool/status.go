@@ -134,15 +134,31 @@ func progressing(seen observed, s stock, now time.Time) metav1.Condition {
 	case failures > 0 && len(s.lost) > 0, failures > 1 && s.ready < s.desired:
 		return no(extensions.ReasonMembersFailing, fmt.Sprintf(failingFormat+"; %d more wait to be replaced", failures, len(s.lost)))
 	case len(s.held) > 0:
-		return no(extensions.ReasonMembersHeld, fmt.Sprintf("%d members are not Ready in time, and replacing them would not help; %s: %s",
-			len(s.held), s.held[0].member, s.held[0].why))
+		return no(extensions.ReasonMembersHeld, fmt.Sprintf("%s not Ready in time, and replacing would not help; %s: %s",
+			membersAre(len(s.held)), s.held[0].member, s.held[0].why))
 	case len(s.stale) > 0:
-		return yes(extensions.ReasonUpdating, fmt.Sprintf("%d members are of an older blueprint and are being replaced", len(s.stale)))
+		return yes(extensions.ReasonUpdating, membersAre(len(s.stale))+" of an older blueprint and being replaced")
 	case len(s.live) > s.desired, len(s.live) == s.desired && s.terminating > 0:
-		return yes(extensions.ReasonScalingDown, fmt.Sprintf("%d members are leaving", max(0, len(s.live)-s.desired)+s.terminating))
+		return yes(extensions.ReasonScalingDown, membersAre(max(0, len(s.live)-s.desired)+s.terminating)+" leaving")
 	case s.ready < s.desired:
-		return yes(extensions.ReasonFilling, fmt.Sprintf("%d members are coming up", s.desired-s.ready))
+		return yes(extensions.ReasonFilling, membersAre(s.desired-s.ready)+" coming up")
 	default:
 		return no(extensions.ReasonComplete, "all members are ready")
 	}
+}
+
+// memberCount is how many members, in words.
+func memberCount(n int) string {
+	if n == 1 {
+		return "1 member"
+	}
+	return fmt.Sprintf("%d members", n)
+}
+
+// membersAre is memberCount, with the verb.
+func membersAre(n int) string {
+	if n == 1 {
+		return "1 member is"
+	}
+	return memberCount(n) + " are"
 }

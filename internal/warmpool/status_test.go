@@ -40,7 +40,7 @@ func TestStatusSaysWhatThePoolDoes(t *testing.T) {
 		},
 		"members that leave": {
 			newScene(onReplenish, append(readyMembers(3, "new"), member("x", "new", 0, dying))...),
-			[3]int32{3, 3, 3}, metav1.ConditionTrue, metav1.ConditionTrue, extensions.ReasonScalingDown, "1 members are leaving",
+			[3]int32{3, 3, 3}, metav1.ConditionTrue, metav1.ConditionTrue, extensions.ReasonScalingDown, "1 member is leaving",
 		},
 		"older members that wait for a claim": {
 			newScene(onReplenish, readyMembers(3, "old")...),
@@ -48,12 +48,12 @@ func TestStatusSaysWhatThePoolDoes(t *testing.T) {
 		},
 		"older members that are replaced": {
 			newScene(rolling, append(readyMembers(2, "old"), member("x", "new", 0, ready))...),
-			[3]int32{3, 3, 1}, metav1.ConditionTrue, metav1.ConditionTrue, extensions.ReasonUpdating, "2 members are of an older blueprint and are being replaced",
+			[3]int32{3, 3, 1}, metav1.ConditionTrue, metav1.ConditionTrue, extensions.ReasonUpdating, "2 members are of an older blueprint and being replaced",
 		},
 		"a member that no node takes": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", time.Hour, notReady))...).with(pods("x", unschedulable())),
 			[3]int32{3, 2, 3}, metav1.ConditionFalse, metav1.ConditionFalse, extensions.ReasonMembersHeld,
-			"1 members are not Ready in time, and replacing them would not help; x: its pod has no node (Unschedulable): 0/1 nodes are available",
+			"1 member is not Ready in time, and replacing would not help; x: its pod has no node (Unschedulable): 0/1 nodes are available",
 		},
 		"members that fail again and again": {
 			newScene(onReplenish, append(readyMembers(2, "new"), member("x", "new", 0, finished))...).
