@@ -3,6 +3,7 @@
 package agentruntime
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +123,12 @@ func TestAConflictIsNoLoopThoughRolloutsHaveToWait(t *testing.T) {
 	if len(w.writes) > 0 {
 		t.Errorf("it writes %v again", w.writes)
 	}
-	w.boxes.writeErr = nil
+	w.boxes.writeErr, w.maps.readErr = nil, errors.New("the server is busy")
+	_ = w.pass("box") // says what cannot be read
+	if countOf(w.writes, "apply") > 0 {
+		t.Error("it was stamped with what the cache has")
+	}
+	w.maps.readErr = nil
 	w.settle()
 	w.expectReady("box", api.ReasonConfigured)
 }

@@ -91,7 +91,7 @@ func needOf(seen observed) need {
 // configuration: hundreds may wait, and each of them looks again and again.
 func (n need) waits(seen observed, now time.Time) bool {
 	return n.disturbs && !n.rolling && !seen.workload.HalfReleased() &&
-		(seen.pass.noSlot != "" || now.Before(dueAt(seen.runtime, seen.jitter, n.want.ConfigHash)))
+		(seen.pass.noSlot != "" || now.Before(turnAt(seen, n.want)))
 }
 
 // judgeObstacles returns what is in the way of a rollout, nil if nothing is.
@@ -117,9 +117,7 @@ func judgeObstacles(seen observed, n need, v verdict, now time.Time) *verdict {
 
 // judgeBeginning decides whether pods may be replaced now.
 func judgeBeginning(seen observed, want workload.Stamps, v verdict, now time.Time) verdict {
-	// What was refused has been waited for already: to wait once more would be to say so,
-	// and the opposite, in turn.
-	if due := dueAt(seen.runtime, seen.jitter, want.ConfigHash); now.Before(due) && !wasRefused(seen) {
+	if due := turnAt(seen, want); now.Before(due) {
 		v.say(api.ReasonRolloutPending, "pods have to be replaced, in a moment")
 		v.until = due
 		return v
@@ -198,6 +196,15 @@ func wasRefused(seen observed) bool {
 func isRecordedTarget(seen observed) bool {
 	had := seen.runtime.Status.Target
 	return had != nil && *had == seen.target.Reference()
+}
+
+// turnAt is dueAt, but for what was refused and has waited already: to wait once more would
+// be to say so, and the opposite, in turn.
+func turnAt(seen observed, want workload.Stamps) time.Time {
+	if wasRefused(seen) {
+		return time.Time{}
+	}
+	return dueAt(seen.runtime, seen.jitter, want.ConfigHash)
 }
 
 // dueAt is when a rollout may begin: some time after it was first put off, the same for

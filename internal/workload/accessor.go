@@ -116,7 +116,34 @@ func (a *Accessor) Stamp(ctx context.Context, w *Workload, want Stamps, record *
 	if w.Stamped(want) && w.hasRecord(record) {
 		return nil
 	}
+	if record != nil && record.Observed && w.sandbox != nil && w.sandbox.stopped {
+		// That it has no pod is what two caches say, its controller's and this one's.
+		there, err := a.livePods(ctx, w)
+		if err != nil {
+			return err
+		}
+		if len(there) > 0 {
+			unsure := *record
+			unsure.Observed = false
+			record = &unsure
+		}
+	}
 	return a.apply(ctx, w, want, record)
+}
+
+// livePods are the UIDs of a Sandbox's pods as the server has them.
+func (a *Accessor) livePods(ctx context.Context, w *Workload) ([]types.UID, error) {
+	there, err := a.pods.ListPods(ctx, w.Namespace, agents.LabelSandboxNameHash+"="+agents.NameHash(w.Name))
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of %s: %w", w.Target, err)
+	}
+	var found []types.UID
+	for _, p := range there {
+		if control.IsControlledBy(p, w.UID) {
+			found = append(found, p.UID)
+		}
+	}
+	return found, nil
 }
 
 // Release takes off what this controller put on the workload, all but the record, if
@@ -150,17 +177,12 @@ func (a *Accessor) Mark(ctx context.Context, w *Workload) error {
 	if w.Record == nil || w.sandbox == nil {
 		return nil
 	}
-	there, err := a.pods.ListPods(ctx, w.Namespace, agents.LabelSandboxNameHash+"="+agents.NameHash(w.Name))
+	there, err := a.livePods(ctx, w)
 	if err != nil {
-		return fmt.Errorf("list the pods of %s: %w", w.Target, err)
+		return err
 	}
 	next := *w.Record
-	next.Observed, next.Pods = true, nil
-	for _, p := range there {
-		if control.IsControlledBy(p, w.UID) {
-			next.Pods = append(next.Pods, p.UID)
-		}
-	}
+	next.Observed, next.Pods = true, there
 	for _, p := range w.Pods {
 		if !slices.Contains(next.Pods, p.UID) {
 			next.Pods = append(next.Pods, p.UID)

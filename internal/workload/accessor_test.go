@@ -139,6 +139,35 @@ func TestAReleaseTakesOffExactlyWhatWasPutOn(t *testing.T) {
 	}
 }
 
+func TestASandboxIsStoppedOnlyIfTheServerHasNoPodOfIt(t *testing.T) {
+	mine := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{UID: boxUID, Controller: ptr.To(true)}}
+	}
+	for name, test := range map[string]struct {
+		live listed
+		want bool
+	}{
+		"none but another's":          {listed{newPod("foreign")}, true},
+		"one that no cache shows yet": {listed{newPod("unseen", mine)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			box := newBox(stamped(Stamps{ConfigHash: "old"}), func(s *agents.Sandbox) {
+				s.Spec.OperatingMode = agents.OperatingModeSuspended
+				s.Status.Conditions = []metav1.Condition{{Type: agents.ConditionSuspended, Status: metav1.ConditionTrue, ObservedGeneration: s.Generation}}
+			})
+			a, b, _ := newAccessor(box, test.live)
+			w, _ := a.Get(t.Context(), boxTarget)
+			if err := a.Stamp(t.Context(), w, want, w.NewRecord(runtimeUID, want)); err != nil || len(b.applied) != 1 {
+				t.Fatalf("it was applied %d times, %v", len(b.applied), err)
+			}
+			got := recordOf(map[string]string{api.AnnotationRollout: b.applied[0]["metadata"].(map[string]any)["annotations"].(map[string]any)[api.AnnotationRollout].(string)})
+			if got.Observed != test.want {
+				t.Errorf("the record is %+v", got)
+			}
+		})
+	}
+}
+
 func TestMarkedPodsAreThoseThatTheServerHas(t *testing.T) {
 	mine := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{UID: boxUID, Controller: ptr.To(true)}}
