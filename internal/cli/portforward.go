@@ -3,31 +3,28 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
-	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
 type forwardOptions struct {
 	target  target
-	ports   []string // LOCAL:REMOTE
+	ports   []portPair
 	address string
 }
 
@@ -39,8 +36,9 @@ func (p *program) portForwardCommand() *cobra.Command {
 		Long: "Listens on ports of this machine and forwards connections to ports of a claim's sandbox, or of one\n" +
 			"named as sandbox/NAME, until Ctrl-C. One number stands for the same port on both sides; LOCAL 0,\n" +
 			"or none before the colon, is any free port, which is printed.\n\n" +
-			"A connection to the cluster that breaks is made again, and berth says so. It ends with an error when the\n" +
-			"sandbox's pod ends or is deleted.",
+			"A connection to the cluster that breaks is made again, and berth says so. The ports of this machine stay\n" +
+			"open meanwhile, also while nothing listens in the sandbox. It ends with an error when the sandbox's pod\n" +
+			"ends or is deleted.",
 		Example: p.examples(`
 			# the sandbox's port 8888 at http://localhost:8888
 			berth port-forward analysis 8888
@@ -70,27 +68,6 @@ func (p *program) portForwardCommand() *cobra.Command {
 	return cmd
 }
 
-// parsePorts checks [LOCAL:]REMOTE and completes it.
-func parsePorts(given []string) ([]string, error) {
-	var ports []string
-	for _, text := range given {
-		local, remote, two := strings.Cut(text, ":")
-		if !two {
-			remote = local
-		}
-		if local == "" {
-			local = "0"
-		}
-		from, fromErr := strconv.ParseUint(local, 10, 16)
-		to, toErr := strconv.ParseUint(remote, 10, 16)
-		if fromErr != nil || toErr != nil || to == 0 {
-			return nil, &problem{cause: fmt.Errorf("%q is not a port", text), next: []string{"write LOCAL:REMOTE, such as 8080:80, or one number of 1 to 65535"}}
-		}
-		ports = append(ports, fmt.Sprintf("%d:%d", from, to))
-	}
-	return ports, nil
-}
-
 func (p *program) portForward(ctx context.Context, o forwardOptions) error {
 	c, err := p.connect()
 	if err != nil {
@@ -114,22 +91,34 @@ func (p *program) portForward(ctx context.Context, o forwardOptions) error {
 		}
 		gone(err)
 	}()
-	backoff, ever := reconnects(), false
-	for {
-		began, err := p.forward(ctx, c.config, pod, &o)
-		var known *problem
-		switch {
-		case ctx.Err() != nil:
-		case !began && !ever, errors.As(err, &known):
-			return err
-		case began:
-			backoff, ever = reconnects(), true
-			fmt.Fprintf(p.streams.ErrOut, "The connection to pod %s broke; making it again.\n", pod.Name)
-		}
-		if ctx.Err() != nil || pause(ctx, &backoff) != nil {
-			return forwardingEnded(ctx)
-		}
+	ports, err := listenAll(o.address, o.ports)
+	if err != nil {
+		return err
 	}
+	defer closeAll(ports)
+	dialer, err := newDialer(c.config, pod)
+	if err != nil {
+		return err
+	}
+	f := &forwarder{
+		dial: func() (httpstream.Connection, error) {
+			connection, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+			return connection, err
+		},
+		ports: ports, pod: pod.Name, sandbox: pod.Name, errOut: p.streams.ErrOut,
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		f.sandbox = owner.Name
+	}
+	err = f.run(ctx, func() {
+		for _, port := range ports {
+			fmt.Fprintf(p.streams.Out, "Forwarding %s to port %d of pod %s.\n", net.JoinHostPort(o.address, strconv.Itoa(int(port.local))), port.remote, pod.Name)
+		}
+	})
+	if ctx.Err() != nil {
+		return forwardingEnded(ctx)
+	}
+	return err
 }
 
 // forwardingEnded says why forwarding was ended: Ctrl-C is how a person ends it, and needs no words.
@@ -139,57 +128,6 @@ func forwardingEnded(ctx context.Context) error {
 		return exitCode(exitInterrupted)
 	}
 	return cause
-}
-
-// forward forwards until the connection breaks or ctx ends. It has begun when the ports were listened on;
-// then the ports that were chosen are those of a next time.
-func (p *program) forward(ctx context.Context, config *rest.Config, pod *corev1.Pod, o *forwardOptions) (began bool, err error) {
-	dialer, err := newDialer(config, pod)
-	if err != nil {
-		return false, err
-	}
-	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.New(&troubles{program: p})))
-	defer cancel()
-	ready := make(chan struct{})
-	var refusals bytes.Buffer
-	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, []string{o.address}, o.ports, ready, io.Discard, &refusals)
-	if err != nil {
-		return false, err
-	}
-	ended := make(chan error, 1)
-	go func() {
-		defer close(ended)
-		ended <- forwarder.ForwardPorts()
-	}()
-	select {
-	case err := <-ended:
-		if refusals.Len() > 0 {
-			return false, p.portTaken(refusals.String())
-		}
-		return false, fmt.Errorf("forward ports of pod %s: %w", pod.Name, err)
-	case <-ready:
-	}
-	if refusals.Len() > 0 {
-		cancel()
-		for range ended { // it was asked to end
-		}
-		return false, p.portTaken(refusals.String())
-	}
-	ports, err := forwarder.GetPorts()
-	if err != nil {
-		return false, err
-	}
-	o.ports = nil
-	for _, port := range ports {
-		o.ports = append(o.ports, fmt.Sprintf("%d:%d", port.Local, port.Remote))
-		fmt.Fprintf(p.streams.Out, "Forwarding %s to port %d of pod %s.\n", net.JoinHostPort(o.address, strconv.Itoa(int(port.Local))), port.Remote, pod.Name)
-	}
-	return true, <-ended
-}
-
-func (p *program) portTaken(refusals string) error {
-	first, _, _ := strings.Cut(strings.TrimSpace(refusals), "\n")
-	return &problem{cause: errors.New(first), next: []string{"choose another port of this machine: LOCAL:REMOTE, or :REMOTE for any that is free"}}
 }
 
 // newDialer speaks WebSocket, and SPDY where a proxy or an old server does not.
@@ -242,16 +180,4 @@ func (p *program) awaitPodsEnd(ctx context.Context, c *cluster, pod *corev1.Pod)
 		},
 		lost: func(error) {}, // the forwarded connection breaks too, and that is told
 	}.follow(ctx, pod)
-}
-
-// troubles tells a person of connections that could not be forwarded, which the library logs.
-type troubles struct{ program *program }
-
-func (t *troubles) Init(logr.RuntimeInfo)          {}
-func (t *troubles) Enabled(int) bool               { return false }
-func (t *troubles) Info(int, string, ...any)       {}
-func (t *troubles) WithValues(...any) logr.LogSink { return t }
-func (t *troubles) WithName(string) logr.LogSink   { return t }
-func (t *troubles) Error(err error, _ string, _ ...any) {
-	fmt.Fprintln(t.program.streams.ErrOut, "A connection failed:", strings.TrimSpace(err.Error()))
 }

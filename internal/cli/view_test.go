@@ -271,7 +271,7 @@ func TestLogsAskForWhatTheFlagsSay(t *testing.T) {
 
 func TestPortsAreCompleted(t *testing.T) {
 	got, err := parsePorts([]string{"80", "8080:80", ":443", "0:22"})
-	if want := []string{"80:80", "8080:80", "0:443", "0:22"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("the ports are %q, %v, want %q", got, err, want)
+	if want := []portPair{{80, 80}, {8080, 80}, {0, 443}, {0, 22}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("the ports are %v, %v, want %v", got, err, want)
 	}
 }

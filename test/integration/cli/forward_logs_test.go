@@ -11,22 +11,23 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// forwarded waits until a port is forwarded for the nth time, and gives its address on this machine.
-func (r *running) forwarded(s *space, remote string, nth int) string {
+// forwarded waits until a port is forwarded, and gives its address on this machine.
+func (r *running) forwarded(s *space, remote string) string {
 	s.t.Helper()
 	pattern := regexp.MustCompile(`(?m)^Forwarding localhost:(\d+) to port ` + remote + ` `)
 	for {
 		r.out.mu.Lock()
 		have, changed := r.out.text.String(), r.out.changed
 		r.out.mu.Unlock()
-		if all := pattern.FindAllStringSubmatch(have, -1); len(all) >= nth {
-			return "127.0.0.1:" + all[nth-1][1]
+		if found := pattern.FindStringSubmatch(have); found != nil {
+			return "127.0.0.1:" + found[1]
 		}
 		select {
 		case <-changed:
@@ -55,7 +56,7 @@ func TestPortForwardSaysWhenThePodGoes(t *testing.T) {
 	pod := s.makePod(sandbox.Name, node, sandbox, runs())
 	command := s.start(s.ctx, nil, "port-forward", "analysis", ":80", "0:443")
 	for _, port := range []string{"80", "443", "80"} {
-		if got := s.greeting(command.forwarded(s, port, 1)); got != "port "+port+"\n" {
+		if got := s.greeting(command.forwarded(s, port)); got != "port "+port+"\n" {
 			t.Errorf("port %s answers %q", port, got)
 		}
 	}
@@ -71,15 +72,58 @@ func TestPortForwardConnectsAgain(t *testing.T) {
 	s.makePod(sandbox.Name, node, sandbox, runs())
 	ctx, interrupt := context.WithCancel(s.ctx)
 	command := s.start(ctx, nil, "port-forward", "sandbox/analysis-box", ":80")
-	before := command.forwarded(s, "80", 1)
+	address := command.forwarded(s, "80")
 	(<-broken).Close()
 	command.err.await(s, "The connection to pod analysis-box broke; making it again.")
-	if after := command.forwarded(s, "80", 2); after != before || s.greeting(after) != "hello\n" {
-		t.Errorf("the port was %s and is %s", before, after)
+	if got := s.greeting(address); got != "hello\n" {
+		t.Errorf("the port answers %q", got)
 	}
+	command.err.await(s, "The connection to pod analysis-box is made again.")
 	interrupt()
 	if got := command.wait(); got.code != 130 || strings.Contains(got.err, "Error:") {
 		t.Errorf("Ctrl-C ended it with %+v", got)
+	}
+}
+
+// As while a server in the sandbox starts.
+func TestPortForwardOutlivesAPortWhereNothingListens(t *testing.T) {
+	s := newSpace(t)
+	connected := make(chan io.Closer, 2)
+	var listens atomic.Bool
+	node := s.makeKubelet(kubelet{
+		ports: func(_ string, connection io.ReadWriteCloser) { fmt.Fprintln(connection, "hello") },
+		refuses: func(port string) string {
+			if port == "80" || listens.Load() {
+				return ""
+			}
+			return "error forwarding port " + port + ": dial tcp4 127.0.0.1:" + port + ": connect: connection refused"
+		},
+		connected: connected,
+	})
+	_, sandbox := s.makeClaim("analysis")
+	s.makePod(sandbox.Name, node, sandbox, runs())
+	ctx, interrupt := context.WithCancel(s.ctx)
+	command := s.start(ctx, nil, "port-forward", "analysis", ":80", ":443")
+	address := command.forwarded(s, "443")
+	for range 2 {
+		connection, err := net.Dial("tcp", address)
+		s.must(err)
+		if _, err := connection.Read(make([]byte, 1)); err == nil {
+			t.Error("the connection is not ended")
+		}
+		connection.Close()
+	}
+	command.err.await(s, "nothing listens on port 443 in sandbox analysis-box.\n")
+	listens.Store(true)
+	for _, port := range []string{"443", "80"} {
+		if got := s.greeting(command.forwarded(s, port)); got != "hello\n" {
+			t.Errorf("port %s answers %q", port, got)
+		}
+	}
+	interrupt()
+	got := command.wait()
+	if strings.Count(got.err, "nothing listens") != 1 || strings.Contains(got.err, "broke") || len(connected) != 1 {
+		t.Errorf("%d sessions were made, and standard error is\n%s", len(connected), got.err)
 	}
 }
 
@@ -96,7 +140,7 @@ func TestPortForwardNamesAPortThatIsTaken(t *testing.T) {
 	_, port, err := net.SplitHostPort(taken[0].Addr().String())
 	s.must(err)
 	s.run("port-forward", "analysis", "--address", "127.0.0.1", ":443", port+":80").
-		expect(t, 1, "Unable to listen on port "+port, "Next: choose another port of this machine")
+		expect(t, 1, "port "+port+" of this machine cannot be listened on", "address already in use", "Next: choose another port of this machine")
 }
 
 func TestLogsAreThoseThatAreAskedFor(t *testing.T) {

@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -29,9 +30,10 @@ type commands map[string]func(args []string, in io.Reader, out, errOut io.Writer
 
 // kubelet is what the kubelet that a test plays does.
 type kubelet struct {
-	run   commands
-	logs  http.HandlerFunc                                 // answers with a container's log
-	ports func(port string, connection io.ReadWriteCloser) // serves a connection to a port of a pod
+	run     commands
+	logs    http.HandlerFunc                                 // answers with a container's log
+	ports   func(port string, connection io.ReadWriteCloser) // serves a connection to a port of a pod
+	refuses func(port string) string                         // if set, says why a connection to a port fails, or ""
 	// connected gets what connections to ports come through, if it is set.
 	connected chan<- io.Closer
 }
@@ -166,9 +168,15 @@ func (s *space) servePorts(w http.ResponseWriter, r *http.Request, k kubelet) {
 			}
 			problem := problems[id]
 			go func() {
+				defer problem.Close()
+				defer stream.Close()
+				if k.refuses != nil {
+					if why := k.refuses(stream.Headers().Get(corev1.PortHeader)); why != "" {
+						fmt.Fprint(problem, why)
+						return
+					}
+				}
 				k.ports(stream.Headers().Get(corev1.PortHeader), stream)
-				stream.Close()
-				problem.Close()
 			}()
 		case <-connection.CloseChan():
 			return
