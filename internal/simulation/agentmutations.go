@@ -11,7 +11,6 @@ import (
 
 	runtimes "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
-	"github.com/berthdev/berth/internal/consistent"
 	"github.com/berthdev/berth/internal/control"
 	"github.com/berthdev/berth/internal/kinds"
 	"github.com/berthdev/berth/internal/workload"
@@ -23,7 +22,6 @@ const (
 	TrustPodAnnotation Mutation = "the annotation on a pod says what it was made from"
 	MarkTooEarly       Mutation = "pods are written down before the stamps were seen"
 	RestartAnyPod      Mutation = "pods that came later are restarted too"
-	DeletePodByName    Mutation = "a pod is deleted by its name"
 	UnannouncedRestart Mutation = "that a restart begins is kept in memory"
 	UnlimitedRestarts  Mutation = "restarts of others are not counted"
 	UnreadableIsEmpty  Mutation = "a ConfigMap that cannot be read counts as none"
@@ -34,7 +32,7 @@ const (
 // AgentMutations are those of the world of AgentRuntimes.
 func AgentMutations() []Mutation {
 	return []Mutation{
-		StampThenRecord, TrustPodAnnotation, MarkTooEarly, RestartAnyPod, DeletePodByName,
+		StampThenRecord, TrustPodAnnotation, MarkTooEarly, RestartAnyPod,
 		UnannouncedRestart, UnlimitedRestarts, UnreadableIsEmpty, ForgetPodName, StampPools,
 	}
 }
@@ -46,7 +44,6 @@ func agentsNotice() map[Mutation][]string {
 		TrustPodAnnotation: {trueStatus, runtimeTruth},
 		MarkTooEarly:       {trueStatus, runtimeTruth},
 		RestartAnyPod:      {onlyOutdated},
-		DeletePodByName:    {onlyOutdated},
 		UnannouncedRestart: {saidFirst},
 		UnlimitedRestarts:  {fewAtOnce},
 		UnreadableIsEmpty:  {trueConfig},
@@ -121,11 +118,4 @@ func (r *replica) holder(s *agents.Sandbox) types.UID {
 
 func (r *replica) podsOf(s *agents.Sandbox) []client.Object {
 	return slices.DeleteFunc(r.informerOf("pods").sorted(), func(obj client.Object) bool { return !control.IsControlledBy(obj, s.UID) })
-}
-
-func (r *replica) mutatedDelete(resource string, condition consistent.DeleteCondition) consistent.DeleteCondition {
-	if r.run.settings.Mutation == DeletePodByName && resource == "pods" && r.current.controller == "agentruntime" {
-		condition.UID = ""
-	}
-	return condition
 }

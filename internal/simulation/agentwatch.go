@@ -61,7 +61,7 @@ type podsThen struct {
 }
 
 // stampedAt says which stamps a Sandbox has since a generation of it, and since which
-// version its status says that its controller has seen them, and a record is there.
+// version it is written down that its controller has seen them.
 type stampedAt struct {
 	generation int64
 	stamps     workload.Stamps
@@ -197,8 +197,9 @@ func (w *agentWatcher) deleted(pod *corev1.Pod) {
 
 // outdated reports whether a pod was made before the Sandbox, as it was, had the stamps
 // that it has. Where revisions are compared, all of the template counts. Of the public
-// controller nobody can know what it has seen before it says so: a pod that it made in
-// between may be taken for an older one.
+// controller nobody can know what it has seen before it says so, and which pods came later
+// before those that there are were written down: one that it made in between may be taken
+// for an older one.
 func (w *agentWatcher) outdated(pod *corev1.Pod, s *agents.Sandbox) bool {
 	made := w.origins[pod.UID]
 	if w.run.public == nil {
@@ -206,9 +207,10 @@ func (w *agentWatcher) outdated(pod *corev1.Pod, s *agents.Sandbox) bool {
 	}
 	var since stampedAt
 	for _, at := range w.stamped[s.UID] {
-		if at.generation <= s.Generation {
-			since = at
+		if at.generation > s.Generation {
+			return made.generation < since.generation || made.generation < at.generation && (since.told == 0 || made.version < since.told)
 		}
+		since = at
 	}
 	return made.generation < since.generation || since.told == 0 || made.version < since.told
 }
@@ -232,11 +234,10 @@ func (w *agentWatcher) saidToRoll(name string) bool {
 			if a == nil {
 				continue
 			}
-			of := a.Spec.TargetRef.Name // one that is deleted may have taken nothing over yet
-			if a.Status.Target != nil {
-				of = a.Status.Target.Name
-			}
-			if of == name && (a.Status.RolloutStartTime != nil || refused(a)) {
+			had := a.Status.Target
+			// One that is deleted leaves what it names too: it may have taken that over.
+			leaves := (had == nil || a.DeletionTimestamp != nil) && a.Spec.TargetRef.Name == name
+			if (leaves || had != nil && had.Name == name) && (a.Status.RolloutStartTime != nil || refused(a)) {
 				return true
 			}
 		}
@@ -255,11 +256,9 @@ func (w *agentWatcher) sandboxChanged(before, after *agents.Sandbox, ours bool) 
 		}
 		w.stamped[after.UID] = append(known, stampedAt{generation: after.Generation, stamps: is})
 	}
-	ready := apimeta.FindStatusCondition(after.Status.Conditions, agents.ConditionReady)
-	for n, at := range w.stamped[after.UID] {
-		if at.told == 0 && ready != nil && ready.ObservedGeneration >= at.generation && recordOn(after).Stamps == at.stamps {
-			w.stamped[after.UID][n].told = w.run.server.version
-		}
+	record, last := recordOn(after), &w.stamped[after.UID][len(w.stamped[after.UID])-1]
+	if last.told == 0 && record.Observed && record.Stamps == last.stamps {
+		last.told = w.run.server.version
 	}
 	if before == nil && is != (workload.Stamps{}) {
 		w.contested[after.UID] = true

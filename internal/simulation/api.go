@@ -74,7 +74,6 @@ func (a *api[T]) Apply(_ context.Context, key types.NamespacedName, manager stri
 
 // Delete implements consistent.API.
 func (a *api[T]) Delete(_ context.Context, key types.NamespacedName, condition consistent.DeleteCondition) (T, bool, error) {
-	condition = a.replica.mutatedDelete(a.kind.Resource, condition)
 	alive := false
 	obj, err := a.send(call{"delete", a.kind.Resource, key}, func() (client.Object, error) {
 		obj, ok, err := a.replica.run.server.Delete(a.kind.Resource, key, condition)
