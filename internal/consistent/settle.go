@@ -47,8 +47,7 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 	keys, entries, s := v.snapshot()
 	now := v.clock.Now()
 	done := make([]bool, len(keys))
-	var gone []*entry[T]
-	var overdue []int
+	var gone, overdue []int
 	lagging := false
 	for i, e := range entries {
 		stored, ok := v.stored(keys[i])
@@ -56,7 +55,7 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 		case e.explainedBy(s, stored, ok):
 			done[i] = true
 			if e.outlived(stored, ok) {
-				gone = append(gone, e)
+				gone = append(gone, i)
 			}
 		case e.overdue(now, s):
 			overdue = append(overdue, i)
@@ -64,14 +63,16 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 		lagging = lagging || e.lag(now, s) > maxAge
 	}
 	v.drop(keys, entries, done)
-	for _, e := range gone {
-		v.tell(e)
+	byKey := func(a, b int) int { return compareKeys(keys[a], keys[b]) }
+	slices.SortFunc(gone, byKey)
+	for _, i := range gone {
+		v.tell(entries[i])
 	}
 	v.mu.Lock()
 	v.lagging = lagging
 	v.mu.Unlock()
 
-	slices.SortFunc(overdue, func(a, b int) int { return compareKeys(keys[a], keys[b]) })
+	slices.SortFunc(overdue, byKey)
 	for _, i := range overdue {
 		if err := v.recheck(ctx, keys[i], entries[i]); err != nil {
 			return err
