@@ -137,13 +137,14 @@ func (f *forwarder) leave(s *session, fault bool, streams ...httpstream.Stream) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.users--
-	over := false
+	over := true
 	select {
 	case <-s.retired:
-		over = true
 	default:
-		if over = fault; fault {
+		if fault {
 			close(s.retired)
+		} else {
+			over = false
 		}
 	}
 	if over && s.users == 0 {

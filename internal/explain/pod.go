@@ -172,7 +172,11 @@ func crashes(pod *corev1.Pod, status corev1.ContainerStatus, now time.Time) []tr
 	if !ended && !waits || ends.Running && ends.Unproven(now) == 0 {
 		return nil
 	}
-	t := trouble{what: fmt.Sprintf("container %s ends again and again (%d restarts)", status.Name, status.RestartCount), stays: waits || ends.Times > 1, crashed: status.Name}
+	t := trouble{
+		what:    fmt.Sprintf("container %s ends again and again (%d restarts)", status.Name, status.RestartCount),
+		stays:   waits || ends.Times > 1,
+		crashed: status.Name,
+	}
 	if ended {
 		t.what = ends.String()
 	}

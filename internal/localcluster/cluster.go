@@ -93,24 +93,32 @@ const (
 	attempts   = 3               // at finding ports that nobody takes before the parts do
 )
 
+// complete sets what was left out, and refuses what cannot be.
+func (o *Options) complete() error {
+	if o.Dir == "" {
+		return errors.New("start a cluster: no directory given")
+	}
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
+	if o.Mode == "" {
+		o.Mode = ControlPlane
+	}
+	if err := checkCharacters(o.Name, validation.DNS1123LabelMaxLength); err != nil {
+		return fmt.Errorf("start cluster %q: %w", o.Name, err)
+	}
+	return nil
+}
+
 // Start brings a cluster up and waits until it is ready. In a directory that already has one, it
 // starts what is not running. Any error leaves what was started; Stop removes it.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
-	if options.Dir == "" {
-		return nil, errors.New("start a cluster: no directory given")
+	if err := options.complete(); err != nil {
+		return nil, err
 	}
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
 		return nil, err
-	}
-	if options.Name == "" {
-		options.Name = DefaultName
-	}
-	if err := checkCharacters(options.Name, validation.DNS1123LabelMaxLength); err != nil {
-		return nil, fmt.Errorf("start cluster %q: %w", options.Name, err)
-	}
-	if options.Mode == "" {
-		options.Mode = ControlPlane
 	}
 	if options.Mode == Node {
 		if err := prepareMachine(ctx, dir, options.Progress); err != nil {

@@ -73,7 +73,8 @@ func (w *watcher) madeFor(record *claimRecord, s *agents.Sandbox) {
 		return // a template of the claim's own may have taken the pool's place
 	}
 	image := s.Spec.PodTemplate.Spec.Containers[0].Image
-	if w.forbidden(record, w.triedMaking[claim.UID], claim.PoolName(), func(t *extensions.SandboxTemplate) bool { return t.Spec.PodTemplate.Spec.Containers[0].Image == image }) {
+	same := func(t *extensions.SandboxTemplate) bool { return t.Spec.PodTemplate.Spec.Containers[0].Image == image }
+	if w.forbidden(record, w.triedMaking[claim.UID], claim.PoolName(), same) {
 		w.run.fail(freshBlueprint,
 			"%s made Sandbox %s with %s, which was older before the claim was created", w.run.writer, s.Name, image)
 	}

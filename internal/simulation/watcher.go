@@ -54,7 +54,8 @@ type claimRecord struct {
 func (w *watcher) begin(run *Run) {
 	*w = watcher{
 		run: run, claims: map[types.UID]*claimRecord{}, pods: map[types.UID]bool{}, owners: map[types.UID]bool{}, stamps: map[types.UID]string{},
-		echoes: map[thing]bool{}, bestowed: map[types.UID]bool{}, tried: map[client.ObjectKey]uint64{}, triedMaking: map[types.UID]uint64{}, made: map[thing]time.Time{}, evidence: evidence{},
+		echoes: map[thing]bool{}, bestowed: map[types.UID]bool{}, tried: map[client.ObjectKey]uint64{},
+		triedMaking: map[types.UID]uint64{}, made: map[thing]time.Time{}, evidence: evidence{},
 		pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
 	}
 	if run.settings.World == Agents {
