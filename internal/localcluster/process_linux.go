@@ -17,11 +17,15 @@ func startOf(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// proc(5): the name in parentheses may contain anything; after it come the state (field 3) and,
-	// as field 22, the start time.
+	// proc(5): the name in parentheses may contain anything; after it come the state (field 3), as field 20
+	// the number of threads and as field 22 the start time.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const state, start = 0, 19
-	if len(fields) <= start || fields[state] == "Z" || fields[state] == "X" {
+	const state, threads, start = 0, 17, 19
+	if len(fields) <= start {
+		return "", fmt.Errorf("process %d: its state cannot be read", pid)
+	}
+	// The state is that of the first thread. While others end, they hold the files and the ports.
+	if ended := fields[state] == "Z" || fields[state] == "X"; ended && (fields[threads] == "0" || fields[threads] == "1") {
 		return "", fmt.Errorf("process %d has ended", pid)
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
