@@ -207,7 +207,7 @@ func TestWhyAgreesWithTheControllers(t *testing.T) {
 
 	w.whyOfOneSandbox(settled)
 	w.why("claim/none", 1, `there is no claim "none" in namespace "why"`, "served")
-	w.why("node/x", 1, "names no claim, sandbox, pool or template")
+	w.why("node/x", 1, "names no claim, sandbox, pool, template or agentruntime")
 
 	w.manager.Stop(t)
 	w.make(claimOn("alone", "good"))
