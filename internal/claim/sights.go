@@ -89,8 +89,12 @@ func supplySights(seen observed, pool roster.Standing, before []turn) []string {
 		if seen.Candidate != nil {
 			ready++ // it is promised
 		}
+		members := "members"
+		if ready == 1 {
+			members = "member"
+		}
 		list = append(list, fmt.Sprintf("pool/%s has %d ready %s for it and the claims after it, and %d coming up; %s.",
-			from.Pool.Name, ready, map[bool]string{true: "member", false: "members"}[ready == 1], pool.ComingUp, waitersBefore(before, from.Pool.Name)))
+			from.Pool.Name, ready, members, pool.ComingUp, waitersBefore(before, from.Pool.Name)))
 	case from.PoolName != "":
 		list = append(list, fmt.Sprintf("pool/%s does not exist.", from.PoolName))
 	}

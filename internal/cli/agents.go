@@ -96,29 +96,6 @@ func agentNames(cmd *cobra.Command, args []string) ([]string, error) {
 	return names, nil
 }
 
-// eachAgent does something to each of several agents. What goes wrong with one does not keep the others
-// from it.
-func (p *program) eachAgent(ctx context.Context, names []string, undone string, do func(name string) error) error {
-	var failed []error
-	for i, name := range names {
-		if ctx.Err() != nil {
-			failed = append(failed, &problem{cause: fmt.Errorf("interrupted; %s: %s", undone, strings.Join(names[i:], ", ")), code: exitInterrupted})
-			break
-		}
-		if err := do(name); err != nil {
-			failed = append(failed, p.explainAgents(err))
-		}
-	}
-	if len(failed) <= 1 {
-		return errors.Join(failed...)
-	}
-	code := exitProblem
-	for _, err := range failed {
-		code = p.report(err)
-	}
-	return exitCode(code)
-}
-
 // explainAgents explains what a cluster that lacks a kind answers.
 func (p *program) explainAgents(err error) error {
 	var known *problem

@@ -226,6 +226,11 @@ func TestAgentsAreJudged(t *testing.T) {
 		"a container that has just ended waits":        {agent: newAgentState(endedNow(0)), says: "has ended once, with exit code 3"},
 		"one that is Ready right after its end is not": {agent: newAgentState(restarted(2, 3*time.Second)), says: "container agent has ended 2 times, last with exit code 3, in pod web-1"},
 		"one that has run on since its end is":         {agent: newAgentState(restarted(2, 10*time.Second)), ready: true},
+		"one that has just started may fail at once":   {agent: newAgentState(restarted(0, 2*time.Second)), says: "container agent of pod web-1 has just started"},
+		"one that has run for a moment has not":        {agent: newAgentState(restarted(0, 3*time.Second)), ready: true},
+		"a probe knows at once": {agent: newAgentState(restarted(0, 0), func(a *agent) {
+			a.pods[0].Spec.Containers = []corev1.Container{{Name: "agent", ReadinessProbe: &corev1.Probe{}}}
+		}), ready: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := judgeAgent(c.agent)
@@ -233,6 +238,9 @@ func TestAgentsAreJudged(t *testing.T) {
 				t.Errorf("it is %+v", seen)
 			}
 			if c.agent.pods != nil && strings.Contains(seen.String(), "it runs again") && seen.again != 7*time.Second {
+				t.Errorf("it is looked at again after %s", seen.again)
+			}
+			if strings.Contains(seen.String(), "just started") && seen.again != time.Second {
 				t.Errorf("it is looked at again after %s", seen.again)
 			}
 			if seen.failed && seen.next == "" {

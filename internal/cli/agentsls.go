@@ -55,32 +55,21 @@ func (p *program) agentsLsCommand() *cobra.Command {
 }
 
 func (p *program) agentsLs(ctx context.Context, o *listOptions) error {
-	printer, err := o.printer(p, "agents ls")
-	if err != nil {
-		return err
-	}
-	c, err := p.connect()
-	if err != nil {
-		return err
-	}
-	scope, err := o.scope(c)
-	if err != nil {
-		return err
-	}
-	queries := []query{{list: func() client.ObjectList { return &api.AgentRuntimeList{} }, options: scope}}
-	for _, kind := range []string{workload.Sandbox, workload.Deployment, workload.StatefulSet} {
-		queries = append(queries, query{list: func() client.ObjectList { _, list := newWorkload(kind); return list }, options: scope[:1], optional: true})
-	}
-	return p.show(ctx, c, o, printer, view{
-		command: "agents ls",
-		queries: queries,
-		objects: func(all found) []client.Object { return sorted(all[0]) },
-		table:   func(all found, now time.Time) *metav1.Table { return agentTable(agentsOf(all), o.everywhere, now) },
-		key:     []string{"Namespace", "Name"},
-		ages:    "Age",
-		state:   "State",
-		colour:  stateColour,
-		nothing: fmt.Sprintf("No agents %s.", o.place(c)),
+	return p.list(ctx, o, "agents ls", func(c *cluster, scope []client.ListOption) view {
+		queries := []query{{list: func() client.ObjectList { return &api.AgentRuntimeList{} }, options: scope}}
+		for _, kind := range []string{workload.Sandbox, workload.Deployment, workload.StatefulSet} {
+			queries = append(queries, query{list: func() client.ObjectList { _, list := newWorkload(kind); return list }, options: scope[:1], optional: true})
+		}
+		return view{
+			queries: queries,
+			objects: func(all found) []client.Object { return sorted(all[0]) },
+			table:   func(all found, now time.Time) *metav1.Table { return agentTable(agentsOf(all), o.everywhere, now) },
+			key:     []string{"Namespace", "Name"},
+			ages:    "Age",
+			state:   "State",
+			colour:  stateColour,
+			nothing: fmt.Sprintf("No agents %s.", o.place(c)),
+		}
 	})
 }
 

@@ -51,8 +51,8 @@ func (p *program) agentsRmCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.eachAgent(cmd.Context(), names, "not removed", func(name string) error {
-				return p.removeAgent(cmd.Context(), c, name, o)
+			return p.each(cmd.Context(), names, "not removed", func(name string) error {
+				return p.explainAgents(p.removeAgent(cmd.Context(), c, name, o))
 			})
 		},
 	}

@@ -181,12 +181,19 @@ func (a agent) hasPods() bool {
 }
 
 // steady is the outcome for an agent that is Ready, unless that may be for a moment only: a container that
-// ends again and again is Ready between its ends.
+// ends again and again is Ready between its ends, and one without a probe is as soon as it has started.
 func (a agent) steady(ready outcome) outcome {
 	for _, pod := range a.pods {
+		probed := map[string]bool{}
+		for i := range pod.Spec.Containers {
+			probed[pod.Spec.Containers[i].Name] = pod.Spec.Containers[i].ReadinessProbe != nil
+		}
 		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			ends, ended := crashloop.Of(status)
 			if !ended {
+				if again := crashloop.Starting(status, probed[status.Name], a.now); again > 0 {
+					return outcome{reason: "Started", message: fmt.Sprintf("container %s of pod %s has just started", status.Name, pod.Name), again: again}
+				}
 				continue
 			}
 			if again := ends.Unproven(a.now); again > 0 {

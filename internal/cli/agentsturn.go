@@ -74,21 +74,30 @@ func (p *program) agentsTurnCommand(cmd *cobra.Command, until, undone string, do
 		if err != nil {
 			return err
 		}
-		return p.eachAgent(cmd.Context(), names, undone, func(name string) error {
-			a, err := p.needWorkload(cmd.Context(), c, name)
+		return p.each(cmd.Context(), names, undone, func(name string) error {
+			a, err := p.turnable(cmd.Context(), c, name)
 			if err != nil {
-				return err
+				return p.explainAgents(err)
 			}
-			if owner := metav1.GetControllerOf(a.workload); owner != nil && owner.Kind == extensions.SandboxWarmPoolKind {
-				return &problem{cause: fmt.Errorf("agent %s: sandbox %s waits in pool %s, whose members are all alike", name, a.target.Name, owner.Name),
-					next: []string{p.command("claim", owner.Name) + " takes one of them"}}
-			}
-			return do(cmd.Context(), c, a, o)
+			return p.explainAgents(do(cmd.Context(), c, a, o))
 		})
 	}
 	waitFlag(cmd.Flags(), &o.timeout, "how long to wait for each until "+until)
 	cmd.Flags().BoolVar(&o.detach, "detach", false, "do not wait until "+until)
 	return cmd
+}
+
+// turnable is an agent that can be suspended, resumed and restarted by itself.
+func (p *program) turnable(ctx context.Context, c *cluster, name string) (agent, error) {
+	a, err := p.needWorkload(ctx, c, name)
+	if err != nil {
+		return agent{}, err
+	}
+	if owner := metav1.GetControllerOf(a.workload); owner != nil && owner.Kind == extensions.SandboxWarmPoolKind {
+		return agent{}, &problem{cause: fmt.Errorf("agent %s: sandbox %s waits in pool %s, whose members are all alike", name, a.target.Name, owner.Name),
+			next: []string{p.command("claim", owner.Name) + " takes one of them"}}
+	}
+	return a, nil
 }
 
 func (p *program) suspendAgent(ctx context.Context, c *cluster, a agent, o agentsTurnOptions) error {

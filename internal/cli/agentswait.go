@@ -23,8 +23,9 @@ func (p *program) agentsWaitCommand() *cobra.Command {
 		Use:   "wait NAME",
 		Short: "Wait until an agent is Ready: its pods run, and have its configuration",
 		Long: "Waits until an agent is Ready: all of its pods run, were made with the configuration as it is, and are\n" +
-			"ready. A container that has ended counts as ready again when it has run for longer than the time before,\n" +
-			"and for ten seconds at the least; a minute is enough.\n\n" +
+			"ready. Without a readiness probe, a container counts as ready when it has run for three seconds. One that\n" +
+			"has ended counts again when it has run for longer than the time before, and for ten seconds at the\n" +
+			"least; a minute is enough.\n\n" +
 			"The wait ends early when waiting does not help: there is no such agent, it is suspended, another\n" +
 			"AgentRuntime has its workload, its pods cannot start or end again and again. The exit code is then 1.",
 		Example: p.examples(`

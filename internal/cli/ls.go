@@ -53,35 +53,24 @@ func (p *program) lsCommand() *cobra.Command {
 }
 
 func (p *program) ls(ctx context.Context, o *listOptions) error {
-	printer, err := o.printer(p, "ls")
-	if err != nil {
-		return err
-	}
-	c, err := p.connect()
-	if err != nil {
-		return err
-	}
-	scope, err := o.scope(c)
-	if err != nil {
-		return err
-	}
-	return p.show(ctx, c, o, printer, view{
-		command: "ls",
-		queries: []query{
-			{list: func() client.ObjectList { return &extensions.SandboxClaimList{} }, options: scope},
-			{list: func() client.ObjectList { return &agents.SandboxList{} }, options: scope},
-		},
-		objects: func(all found) []client.Object {
-			return append(sorted(all[0]), sorted(all[1])...)
-		},
-		table: func(all found, now time.Time) *metav1.Table {
-			return tableOf(rowsOf(listingOf(all)), o.everywhere, now)
-		},
-		key:     []string{"Namespace", "Name"},
-		ages:    "Age",
-		state:   "State",
-		colour:  stateColour,
-		nothing: fmt.Sprintf("No claims or sandboxes %s.", o.place(c)),
+	return p.list(ctx, o, "ls", func(c *cluster, scope []client.ListOption) view {
+		return view{
+			queries: []query{
+				{list: func() client.ObjectList { return &extensions.SandboxClaimList{} }, options: scope},
+				{list: func() client.ObjectList { return &agents.SandboxList{} }, options: scope},
+			},
+			objects: func(all found) []client.Object {
+				return append(sorted(all[0]), sorted(all[1])...)
+			},
+			table: func(all found, now time.Time) *metav1.Table {
+				return tableOf(rowsOf(listingOf(all)), o.everywhere, now)
+			},
+			key:     []string{"Namespace", "Name"},
+			ages:    "Age",
+			state:   "State",
+			colour:  stateColour,
+			nothing: fmt.Sprintf("No claims or sandboxes %s.", o.place(c)),
+		}
 	})
 }
 

@@ -52,34 +52,23 @@ func (p *program) poolsCommand() *cobra.Command {
 }
 
 func (p *program) pools(ctx context.Context, o *listOptions) error {
-	printer, err := o.printer(p, "pools")
-	if err != nil {
-		return err
-	}
-	c, err := p.connect()
-	if err != nil {
-		return err
-	}
-	scope, err := o.scope(c)
-	if err != nil {
-		return err
-	}
-	return p.show(ctx, c, o, printer, view{
-		command: "pools",
-		queries: []query{
-			{list: func() client.ObjectList { return &extensions.SandboxWarmPoolList{} }, options: scope},
-			{list: func() client.ObjectList { return &extensions.SandboxClaimList{} }, options: scope[:1]},
-			{list: func() client.ObjectList { return &extensions.SandboxTemplateList{} }, options: scope[:1], optional: true},
-		},
-		objects: func(all found) []client.Object { return sorted(all[0]) },
-		table: func(all found, now time.Time) *metav1.Table {
-			return poolTable(poolRows(all), o.everywhere, now)
-		},
-		key:     []string{"Namespace", "Name"},
-		ages:    "Age",
-		state:   "Reason",
-		colour:  poolColour,
-		nothing: fmt.Sprintf("No warm pools %s.", o.place(c)),
+	return p.list(ctx, o, "pools", func(c *cluster, scope []client.ListOption) view {
+		return view{
+			queries: []query{
+				{list: func() client.ObjectList { return &extensions.SandboxWarmPoolList{} }, options: scope},
+				{list: func() client.ObjectList { return &extensions.SandboxClaimList{} }, options: scope[:1]},
+				{list: func() client.ObjectList { return &extensions.SandboxTemplateList{} }, options: scope[:1], optional: true},
+			},
+			objects: func(all found) []client.Object { return sorted(all[0]) },
+			table: func(all found, now time.Time) *metav1.Table {
+				return poolTable(poolRows(all), o.everywhere, now)
+			},
+			key:     []string{"Namespace", "Name"},
+			ages:    "Age",
+			state:   "Reason",
+			colour:  poolColour,
+			nothing: fmt.Sprintf("No warm pools %s.", o.place(c)),
+		}
 	})
 }
 

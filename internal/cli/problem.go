@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,4 +145,27 @@ func refused(err error) bool {
 		return false
 	}
 	return true
+}
+
+// each does something for each of several names. What goes wrong with one does not keep the others from it.
+// When a person interrupts it, undone says of the names that are left what was not done.
+func (p *program) each(ctx context.Context, names []string, undone string, do func(name string) error) error {
+	var failed []error
+	for i, name := range names {
+		if ctx.Err() != nil {
+			failed = append(failed, &problem{cause: fmt.Errorf("interrupted; %s: %s", undone, strings.Join(names[i:], ", ")), code: exitInterrupted})
+			break
+		}
+		if err := do(name); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) <= 1 {
+		return errors.Join(failed...)
+	}
+	code := exitProblem
+	for _, err := range failed {
+		code = p.report(err)
+	}
+	return exitCode(code)
 }

@@ -91,24 +91,9 @@ func (p *program) release(ctx context.Context, o releaseOptions) error {
 			return err
 		}
 	}
-	var failed []error
-	for i, name := range o.names {
-		if ctx.Err() != nil {
-			failed = append(failed, &problem{cause: fmt.Errorf("interrupted; not released: %s", strings.Join(o.names[i:], ", ")), code: exitInterrupted})
-			break
-		}
-		if err := p.releaseOne(ctx, c, name, o); err != nil {
-			failed = append(failed, p.explain(err))
-		}
-	}
-	if len(failed) <= 1 {
-		return errors.Join(failed...)
-	}
-	code := exitProblem
-	for _, err := range failed {
-		code = p.report(err)
-	}
-	return exitCode(code)
+	return p.each(ctx, o.names, "not released", func(name string) error {
+		return p.explain(p.releaseOne(ctx, c, name, o))
+	})
 }
 
 func (p *program) allClaims(ctx context.Context, c *cluster, confirmed bool) ([]string, error) {

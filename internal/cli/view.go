@@ -121,6 +121,25 @@ func (o *listOptions) printer(p *program, command string) (printers.ResourcePrin
 	return printer, nil
 }
 
+// list shows what a view finds in the scope that was asked for.
+func (p *program) list(ctx context.Context, o *listOptions, command string, in func(c *cluster, scope []client.ListOption) view) error {
+	printer, err := o.printer(p, command)
+	if err != nil {
+		return err
+	}
+	c, err := p.connect()
+	if err != nil {
+		return err
+	}
+	scope, err := o.scope(c)
+	if err != nil {
+		return err
+	}
+	v := in(c, scope)
+	v.command = command
+	return p.show(ctx, c, o, printer, v)
+}
+
 // show prints a view once, or for as long as it is watched.
 func (p *program) show(ctx context.Context, c *cluster, o *listOptions, printer printers.ResourcePrinter, v view) error {
 	if o.watch {

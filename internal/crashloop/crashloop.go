@@ -16,6 +16,10 @@ const (
 	// shortest is the kubelet's first pause before it starts a container again. A container
 	// that has not run for so long has not shown that it can.
 	shortest = 10 * time.Second
+	// first is how long a container has to run that has not ended yet, unless a probe says
+	// that it is ready. Without one it is Ready as soon as it runs, also one that fails at once,
+	// and it takes the kubelet some time to see and to tell that.
+	first = 3 * time.Second
 	// longest bounds what is asked of a container that ended after it had run for long.
 	longest = time.Minute
 )
@@ -51,6 +55,16 @@ func Of(status corev1.ContainerStatus) (Record, bool) {
 	return r, true
 }
 
+// Starting is how much longer a container that has not ended yet has to run before its being
+// Ready counts; probed says that a readiness probe has told. It is 0 for one that has run for
+// a moment, and where the node's clock and the given time are too far apart to tell.
+func Starting(status corev1.ContainerStatus, probed bool, now time.Time) time.Duration {
+	if probed || status.RestartCount > 0 || status.State.Running == nil {
+		return 0
+	}
+	return left(first, now.Sub(status.State.Running.StartedAt.Time))
+}
+
 // Unproven is how much longer the container has to run before its being Ready counts: until
 // it has outlived its last run, if that was no longer than a minute. It is 0 for one that
 // has, and for one whose node's clock and the given time are too far apart to tell.
@@ -58,8 +72,11 @@ func (r Record) Unproven(now time.Time) time.Duration {
 	if !r.Running {
 		return 0
 	}
-	limit := min(max(r.Last.FinishedAt.Sub(r.Last.StartedAt.Time), shortest), longest)
-	ran := now.Sub(r.Since)
+	return left(min(max(r.Last.FinishedAt.Sub(r.Last.StartedAt.Time), shortest), longest), now.Sub(r.Since))
+}
+
+// left is what is left of a time, or 0 if the clocks do not agree.
+func left(limit, ran time.Duration) time.Duration {
 	if ran >= limit || ran < -limit {
 		return 0
 	}

@@ -10,12 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	agentruntimes "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
-	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 )
 
 // stubborn is a container that does not listen when it is told to end: it is killed when
@@ -129,12 +127,7 @@ func claimedAgent(t *testing.T, stage *stage) {
 	const name = "weather-service-5000"
 	s := newStory(t, stage, team, "An AgentRuntime and a claim")
 	s.makeNamespace()
-	template := &extensions.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "weather-service"}}
-	template.Spec.PodTemplate = agents.PodTemplate{Spec: idle()}
-	s.must(s.client.Create(s.ctx, template))
-	claim := &extensions.SandboxClaim{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}}
-	claim.Spec.TemplateRef = &extensions.SandboxTemplateRef{Name: template.Name}
-	s.must(s.client.Create(s.ctx, claim))
+	s.claimOfTemplate(name)
 	s.until("the claim is Ready", func() bool { return s.now().ready(name) })
 	first := s.now().pods[name]
 	s.tell("A claim owns a Sandbox. An AgentRuntime points to the Sandbox.")

@@ -18,12 +18,7 @@ func wipedConfig(t *testing.T, stage *stage) {
 	const name = "weather-service-5000"
 	s := newStory(t, stage, team, "An operator's configuration in a Sandbox that a claim owns")
 	s.makeNamespace()
-	template := &extensions.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "weather-service"}}
-	template.Spec.PodTemplate = agents.PodTemplate{Spec: idle()}
-	s.must(s.client.Create(s.ctx, template))
-	claim := &extensions.SandboxClaim{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}}
-	claim.Spec.TemplateRef = &extensions.SandboxTemplateRef{Name: template.Name}
-	s.must(s.client.Create(s.ctx, claim))
+	s.claimOfTemplate(name)
 	s.tell("A claim of a template gets a Sandbox made for it, of its name.")
 	s.until("the claim is Ready", func() bool { return s.now().ready(name) })
 	first := s.now().pods[name]
@@ -77,4 +72,15 @@ func wipedConfig(t *testing.T, stage *stage) {
 	s.verdict(second.Annotations[configHash] == "one" && second.Labels["rossoctl.io/agent"] == "weather",
 		"the new pod carries what the operator wrote, and the claim is Ready again")
 	s.quietly()
+}
+
+// claimOfTemplate makes a claim that names a template, and the template.
+func (s *story) claimOfTemplate(name string) {
+	s.Helper()
+	template := &extensions.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "weather-service"}}
+	template.Spec.PodTemplate = agents.PodTemplate{Spec: idle()}
+	s.must(s.client.Create(s.ctx, template))
+	claim := &extensions.SandboxClaim{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}}
+	claim.Spec.TemplateRef = &extensions.SandboxTemplateRef{Name: template.Name}
+	s.must(s.client.Create(s.ctx, claim))
 }
