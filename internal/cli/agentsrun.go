@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +53,7 @@ func (p *program) agentsRunCommand() *cobra.Command {
 }
 
 func (p *program) agentsRun(cmd *cobra.Command, args []string, o *agentsRunOptions) error {
-	ctx := cmd.Context()
+	ctx, began := cmd.Context(), time.Now()
 	if err := o.read(p, cmd, args, ""); err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (p *program) agentsRun(cmd *cobra.Command, args []string, o *agentsRunOptio
 	if o.detach {
 		return nil
 	}
-	return p.awaitReady(ctx, c, o.spec.Name, o.timeout)
+	return p.awaitReady(ctx, c, o.spec.Name, began, o.timeout)
 }
 
 // createAgent makes the objects, or none.

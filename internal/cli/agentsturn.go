@@ -158,7 +158,7 @@ func (p *program) resumeAgent(ctx context.Context, c *cluster, a agent, o agents
 	if o.detach {
 		return nil
 	}
-	return p.awaitReady(ctx, c, a.Name, o.timeout)
+	return p.awaitReady(ctx, c, a.Name, time.Now(), o.timeout)
 }
 
 func (p *program) restartAgent(ctx context.Context, c *cluster, a agent, o agentsTurnOptions) error {
@@ -179,7 +179,7 @@ func (p *program) restartAgent(ctx context.Context, c *cluster, a agent, o agent
 	if err != nil || o.detach {
 		return err
 	}
-	return p.awaitReady(ctx, c, a.Name, o.timeout)
+	return p.awaitReady(ctx, c, a.Name, time.Now(), o.timeout)
 }
 
 // unrestartable says why a workload would not replace its pods.

@@ -41,7 +41,7 @@ func (p *program) agentsWaitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := p.awaitReady(cmd.Context(), c, name, timeout); err != nil {
+			if err := p.awaitReady(cmd.Context(), c, name, time.Now(), timeout); err != nil {
 				return err
 			}
 			fmt.Fprintf(p.streams.Out, "agentruntime/%s is Ready\n", name)
@@ -52,9 +52,8 @@ func (p *program) agentsWaitCommand() *cobra.Command {
 	return cmd
 }
 
-// awaitReady waits until an agent is Ready, and tells what it waits for.
-func (p *program) awaitReady(ctx context.Context, c *cluster, name string, timeout time.Duration) error {
-	began := time.Now()
+// awaitReady waits until an agent is Ready, and tells what it waits for and how long it took since the command began.
+func (p *program) awaitReady(ctx context.Context, c *cluster, name string, began time.Time, timeout time.Duration) error {
 	err := p.awaitAgent(ctx, c, name, "Ready", timeout, judgeAgent)
 	if err == nil {
 		fmt.Fprintf(p.streams.ErrOut, "Agent %s is Ready after %s.\n", name, within(time.Since(began)))
