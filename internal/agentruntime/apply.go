@@ -33,6 +33,8 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step, learnt
 		}
 		learnt.absent[do.target] = found == nil
 		return nil
+	case confirmPods:
+		return r.confirmPods(ctx, do, learnt)
 	case readConfig:
 		result, err := confighash.Of(ctx, r.live, r.options.OperatorNamespace, a.Namespace)
 		if learnt.configErr = err; err == nil {
@@ -69,6 +71,16 @@ func (r *Reconciler) applyToWorkload(ctx context.Context, a *api.AgentRuntime, n
 		return r.replace(ctx, a, do)
 	}
 	return fmt.Errorf("no way to do the step %T: %s", next, next)
+}
+
+func (r *Reconciler) confirmPods(ctx context.Context, do confirmPods, learnt *pass) error {
+	for _, p := range do.pods {
+		if err := r.workloads.ConfirmPod(ctx, p); err != nil {
+			return fmt.Errorf("ask for pod %s: %w", p.Name, err)
+		}
+		learnt.confirmed[p.UID] = true
+	}
+	return nil
 }
 
 // take remembers that the server refused a write to the workload, so that the status can

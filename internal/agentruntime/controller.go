@@ -108,7 +108,7 @@ const maxSteps = control.MaxSteps + 4
 // Reconcile brings the workload of one AgentRuntime to its configuration, one write at a
 // time.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	learnt := pass{absent: map[workload.Target]bool{}, released: map[workload.Target]bool{}}
+	learnt := pass{absent: map[workload.Target]bool{}, released: map[workload.Target]bool{}, confirmed: map[types.UID]bool{}}
 	for range maxSteps {
 		seen, err := r.observe(ctx, req.NamespacedName, learnt)
 		if err != nil {
@@ -143,6 +143,8 @@ type pass struct {
 	absent map[workload.Target]bool
 	// released are workloads that what could be taken off was taken off.
 	released map[workload.Target]bool
+	// confirmed are pods that the server was asked for. The view shows since what it said.
+	confirmed map[types.UID]bool
 	// config is the configuration as the server has it.
 	config    *confighash.Result
 	configErr error

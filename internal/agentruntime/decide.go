@@ -38,7 +38,7 @@ type verdict struct {
 	// needsSlot says that act is the start of replacing pods.
 	needsSlot bool
 	// first is what begin does before it writes the status.
-	first *stamp
+	first step
 	// err is why the pass is to be repeated, after the status was written.
 	err error
 	// until is when to look again at the latest.
@@ -68,6 +68,9 @@ func (v verdict) step(seen observed, now time.Time) step {
 		return v.act
 	}
 	written := statusStep(seen, v, now)
+	if unsure := seen.unconfirmed(); written != nil && v.counted && len(unsure) > 0 {
+		return confirmPods{unsure}
+	}
 	switch {
 	case written != nil && v.needsSlot:
 		return begin{*written, v.first}

@@ -156,6 +156,14 @@ func (r *Reconciler) rivals(ctx context.Context, t workload.Target) ([]*api.Agen
 	return rivals, nil
 }
 
+// unconfirmed are the pods that count as configured as long as nobody has asked for them.
+func (seen observed) unconfirmed() []workload.Pod {
+	if seen.workload == nil {
+		return nil
+	}
+	return slices.DeleteFunc(seen.workload.ProvedByRecord(), func(p workload.Pod) bool { return seen.pass.confirmed[p.UID] })
+}
+
 // want are the stamps that the workload should have.
 func (seen observed) want() workload.Stamps {
 	return workload.Stamps{

@@ -25,7 +25,7 @@ func (r *Reconciler) begin(ctx context.Context, a *api.AgentRuntime, do begin, l
 		return err
 	}
 	if do.first != nil {
-		err := learnt.take(*do.first, r.applyToWorkload(ctx, a, *do.first, learnt))
+		err := learnt.take(do.first, r.applyToWorkload(ctx, a, do.first, learnt))
 		if err != nil || learnt.refusal != nil {
 			return err
 		}

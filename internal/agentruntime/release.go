@@ -53,7 +53,7 @@ func leave(seen observed, now time.Time) *verdict {
 	for _, l := range seen.leaving {
 		if err := l.trouble(seen.pass); err != nil {
 			v := refusedBy(fmt.Errorf("take the configuration off %s first: %w", l.target, err))
-			v.err, v.target, v.started = err, seen.runtime.Status.Target, seen.runtime.Status.RolloutStartTime
+			v.err, v.target = err, seen.runtime.Status.Target // others need not wait for it
 			return &v
 		}
 		if v := part(seen, l, now, false); v != nil {
@@ -81,7 +81,7 @@ func (l leaving) trouble(p pass) error {
 func part(seen observed, l leaving, now time.Time, late bool) *verdict {
 	a, w := seen.runtime, l.workload
 	var none workload.Stamps
-	v := &verdict{target: a.Status.Target, started: a.Status.RolloutStartTime, conflict: no(api.ReasonNoConflict, "nobody else has a say")}
+	v := &verdict{target: a.Status.Target, started: partStarted(a, w), conflict: no(api.ReasonNoConflict, "nobody else has a say")}
 	switch {
 	case l.heir, l.unserved, seen.pass.absent[l.target], seen.pass.released[l.target]:
 		return nil
@@ -104,33 +104,47 @@ func part(seen observed, l leaving, now time.Time, late bool) *verdict {
 	case next == workload.Mark:
 		v.act = mark{w}
 	case next == workload.Replace && v.started == nil:
-		return partBegin(seen, w, v, now)
+		return partBegin(seen, w, v, replace{w, pods}, now)
 	case next == workload.Replace:
 		v.act = replace{w, pods}
 	case next == workload.Await && !allTerminating(w.Outdated(none)):
-		v.say(api.ReasonRollingOut, fmt.Sprintf("the pods of %s that have the configuration are being replaced: %s", w.Target, why))
+		partAwait(w, v, why, now)
 	default:
 		v.act = release{workload: w}
 	}
 	return v
 }
 
+// partStarted is when the rollout began that leaving the workload is. One that stalled
+// before the stamps came off has no place among those that may be under way.
+func partStarted(a *api.AgentRuntime, w *workload.Workload) *metav1.Time {
+	if rolloutReason(a) == api.ReasonRolloutStalled && (w == nil || !w.Recorded(a.UID, workload.Stamps{})) {
+		return nil
+	}
+	return a.Status.RolloutStartTime
+}
+
 // partFirst takes the stamps off. The pods of a Sandbox stay as they are then, so which
 // they are is written down at the same time.
 func partFirst(seen observed, w *workload.Workload, v *verdict, now time.Time) *verdict {
 	var none workload.Stamps
-	if w.Has != none && w.Runs() && v.started == nil {
-		return partBegin(seen, w, v, now)
-	}
 	keep := w.NewRecord(seen.runtime.UID, none)
 	if w.Kind != workload.Sandbox || !w.Runs() {
 		keep = nil
 	}
 	v.act = release{w, keep}
+	if w.Has != none && w.Runs() && v.started == nil {
+		return partBegin(seen, w, v, v.act, now)
+	}
 	return v
 }
 
-func partBegin(seen observed, w *workload.Workload, v *verdict, now time.Time) *verdict {
+// partBegin asks for a place among the rollouts. What was refused before is tried first.
+func partBegin(seen observed, w *workload.Workload, v *verdict, first step, now time.Time) *verdict {
+	v.act = nil
+	if saidOf(seen.runtime.Status, api.ConditionReady).Reason == api.ReasonConfigApplyError {
+		v.first = first
+	}
 	if seen.pass.noSlot != "" {
 		v.say(api.ReasonRolloutPending, fmt.Sprintf("the pods of %s %s%s", w.Target, slotless, seen.pass.noSlot))
 		return v
@@ -138,6 +152,19 @@ func partBegin(seen observed, w *workload.Workload, v *verdict, now time.Time) *
 	v.say(api.ReasonRollingOut, fmt.Sprintf("the pods of %s that have the configuration are about to be replaced", w.Target))
 	v.started, v.ahead, v.needsSlot = ptr.To(metav1.NewTime(now).Rfc3339Copy()), true, true
 	return v
+}
+
+func partAwait(w *workload.Workload, v *verdict, why string, now time.Time) {
+	message := fmt.Sprintf("the pods of %s that have the configuration are being replaced: %s", w.Target, why)
+	switch {
+	case v.started == nil:
+		v.say(api.ReasonRollingOut, message)
+	case now.Sub(v.started.Time) >= stallLimit:
+		v.say(api.ReasonRolloutStalled, fmt.Sprintf("this takes longer than %s: %s", stallLimit, message))
+	default:
+		v.say(api.ReasonRollingOut, message)
+		v.until = v.started.Add(stallLimit)
+	}
 }
 
 func allTerminating(pods []workload.Pod) bool {

@@ -39,8 +39,12 @@ func judgeRollout(seen observed, now time.Time) verdict {
 		v.act = release{workload: w}
 	case n.disturbs && !n.rolling:
 		v = judgeBeginning(seen, n.want, v, now)
-		if n.unstamped && v.needsSlot && wasRefused(seen) {
-			v.first = &stamp{w, n.want, n.wiped}
+		switch {
+		case !v.needsSlot || !wasRefused(seen):
+		case n.unstamped:
+			v.first = stamp{w, n.want, n.wiped}
+		default:
+			v.first = replace{w, n.pods}
 		}
 	case n.unstamped:
 		v.act, v.ahead = stamp{w, n.want, n.wiped}, !isRecordedTarget(seen)

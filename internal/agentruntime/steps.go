@@ -24,14 +24,17 @@ type (
 	removeFinalizer struct{ left string }
 	// confirmAbsent asks the server for a workload that the cache does not show.
 	confirmAbsent struct{ target workload.Target }
+	// confirmPods asks the server for pods that count as configured, and that only a cache
+	// shows: they may have ended before the stamps were written.
+	confirmPods struct{ pods []workload.Pod }
 	// readConfig reads the configuration from the server before anything is stamped.
 	readConfig struct{}
 	// begin writes the status that says that pods are about to be replaced, if not too
-	// many others' are. Where the server refused the stamps before, they are tried first:
-	// else the status would say so, and the opposite, in turn.
+	// many others' are. What the server refused before is tried first: else the status
+	// would say so, and the opposite, in turn.
 	begin struct {
 		writeStatus
-		first *stamp
+		first step
 	}
 	// stamp puts the stamps on the workload.
 	stamp struct {
@@ -71,6 +74,7 @@ type (
 func (addFinalizer) isStep()    {}
 func (removeFinalizer) isStep() {}
 func (confirmAbsent) isStep()   {}
+func (confirmPods) isStep()     {}
 func (readConfig) isStep()      {}
 func (begin) isStep()           {}
 func (stamp) isStep()           {}
@@ -90,6 +94,9 @@ func (r removeFinalizer) String() string {
 }
 func (c confirmAbsent) String() string {
 	return fmt.Sprintf("ask the server whether there is a %s", c.target)
+}
+func (c confirmPods) String() string {
+	return fmt.Sprintf("ask the server whether %d pods are there", len(c.pods))
 }
 func (readConfig) String() string { return "read the configuration from the server" }
 func (b begin) String() string {

@@ -24,6 +24,8 @@ type entry[T client.Object] struct {
 	dying *metav1.Time
 	// unknown are the writes to this key whose outcome is not known.
 	unknown []attempt[T]
+	// settledStatus says that it turned out, with this entry, what came of one to the status.
+	settledStatus bool
 
 	since   time.Time // since when the store has been behind rv
 	checked time.Time // when the entry was last known to be worth keeping
@@ -37,6 +39,7 @@ type attempt[T client.Object] struct {
 	uid        types.UID // of the base
 	rv         uint64    // of the base
 	anyVersion bool      // the write was conditional on uid alone
+	status     bool      // the write was to the status
 	recorded   uint64    // the view's count of attempts when it became undecided
 	at         time.Time
 }
@@ -88,7 +91,11 @@ func (e *entry[T]) known() bool { return e.uid != "" }
 
 // settle removes the attempts for which settled holds.
 func (e *entry[T]) settle(settled func(attempt[T]) bool) {
-	e.unknown = slices.DeleteFunc(e.unknown, settled)
+	e.unknown = slices.DeleteFunc(e.unknown, func(a attempt[T]) bool {
+		done := settled(a)
+		e.settledStatus = e.settledStatus || done && a.status
+		return done
+	})
 }
 
 // show records that obj exists. Replies of concurrent requests arrive out of order;
@@ -233,7 +240,7 @@ func (a attempt[T]) values(index Index[T]) []string {
 // cannot tell apart replaces the earlier one: what settles it settles both.
 func (o *overlay[T]) withAttempt(unknown []attempt[T], a attempt[T]) []attempt[T] {
 	same := func(b attempt[T]) bool {
-		if a.Verb != b.Verb || a.uid != b.uid || a.rv != b.rv || a.anyVersion != b.anyVersion {
+		if a.Verb != b.Verb || a.uid != b.uid || a.rv != b.rv || a.anyVersion != b.anyVersion || a.status != b.status {
 			return false
 		}
 		for _, index := range o.indexes {

@@ -47,7 +47,7 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 	keys, entries, s := v.snapshot()
 	now := v.clock.Now()
 	done := make([]bool, len(keys))
-	var gone, overdue []int
+	var gone, overdue, settled []int
 	lagging := false
 	for i, e := range entries {
 		stored, ok := v.stored(keys[i])
@@ -56,6 +56,9 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 			done[i] = true
 			if e.outlived(stored, ok) {
 				gone = append(gone, i)
+			}
+			if slices.ContainsFunc(e.unknown, func(a attempt[T]) bool { return a.status }) {
+				settled = append(settled, i)
 			}
 		case e.overdue(now, s):
 			overdue = append(overdue, i)
@@ -67,6 +70,10 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 	slices.SortFunc(gone, byKey)
 	for _, i := range gone {
 		v.tell(entries[i])
+	}
+	slices.SortFunc(settled, byKey)
+	for _, i := range settled {
+		v.tellSettled(keys[i])
 	}
 	v.mu.Lock()
 	v.lagging = lagging
@@ -189,15 +196,24 @@ func (v *View[T]) recheck(ctx context.Context, key types.NamespacedName, e *entr
 	if s < e.rv {
 		next.since = e.since
 	}
-	next.unknown = slices.DeleteFunc(slices.Clone(e.unknown), func(a attempt[T]) bool {
-		return settled(a) || now.Sub(a.at) > forgetAfter
-	})
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.overlay.entries[key] == e { // else there is news, and the next sweep looks again
-		v.overlay.set(key, next)
+	next.unknown = slices.Clone(e.unknown)
+	next.settle(func(a attempt[T]) bool { return settled(a) || now.Sub(a.at) > forgetAfter })
+	if v.swap(key, e, next) && next.settledStatus {
+		v.tellSettled(key)
 	}
 	return nil
+}
+
+// swap replaces the entry under key if that is still the old one. Else there is news, and
+// the next sweep looks again.
+func (v *View[T]) swap(key types.NamespacedName, old, next *entry[T]) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.overlay.entries[key] != old {
+		return false
+	}
+	v.overlay.set(key, next)
+	return true
 }
 
 // repair reads again what the overlay held when the store went back in time.

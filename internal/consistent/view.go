@@ -36,6 +36,11 @@ type Options[T client.Object] struct {
 	// event may tell of that: while a watch is broken an object can come and go, or
 	// change hands and go. It may also be told of an object whose events did come.
 	Vanished func(last T)
+	// Settled, if set, is told when it turns out what came of a write to a status whose
+	// outcome was unknown, with the object as it is then. Such a write may land long after
+	// its writer gave it up, and who takes changes of a status for its own writer's, and
+	// sleeps through them, has to look again.
+	Settled func(now T)
 }
 
 // View is the consistent view of one kind. It may be used once the informer's store
@@ -48,6 +53,7 @@ type View[T client.Object] struct {
 	indexes   map[string]Index[T]
 	transform func(T) T
 	vanished  func(T)
+	settled   func(T)
 	merger    mergepatch.Merger
 
 	mu       sync.Mutex
@@ -62,9 +68,12 @@ var _ Kind[client.Object] = (*View[client.Object])(nil)
 
 // New returns a view with an empty overlay.
 func New[T client.Object](o Options[T]) *View[T] {
-	v := &View[T]{name: o.Name, api: o.API, store: o.Store, clock: o.Clock, indexes: o.Indexes, transform: o.Transform, vanished: o.Vanished, overlay: newOverlay(o.Indexes)}
+	v := &View[T]{name: o.Name, api: o.API, store: o.Store, clock: o.Clock, indexes: o.Indexes, transform: o.Transform, vanished: o.Vanished, settled: o.Settled, overlay: newOverlay(o.Indexes)}
 	if v.vanished == nil {
 		v.vanished = func(T) {}
+	}
+	if v.settled == nil {
+		v.settled = func(T) {}
 	}
 	if v.transform == nil {
 		v.transform = func(obj T) T { return obj }
@@ -308,34 +317,36 @@ func join[T client.Object](e *entry[T], s uint64, stored T, inStore bool) (T, bo
 // is never read under the lock: it may be slow, and the simulator stops there.
 func (v *View[T]) change(key types.NamespacedName, edit func(*entry[T])) {
 	now, s := v.clock.Now(), v.store.Version()
-	if replaced := v.replace(key, edit, now, s); replaced != nil {
-		v.tell(replaced)
+	old, next := v.replace(key, edit, now, s)
+	if old == nil {
+		return
+	}
+	if next.uid != old.uid {
+		v.tell(old)
+	}
+	if next.settledStatus {
+		v.tellSettled(key)
 	}
 }
 
-// replace does what change says, and returns the old entry if the next is of another
-// object.
-func (v *View[T]) replace(key types.NamespacedName, edit func(*entry[T]), now time.Time, s uint64) *entry[T] {
+// replace does what change says, and returns the old entry and the next.
+func (v *View[T]) replace(key types.NamespacedName, edit func(*entry[T]), now time.Time, s uint64) (old, next *entry[T]) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var next entry[T]
-	old := v.overlay.entries[key]
+	old, next = v.overlay.entries[key], &entry[T]{}
 	if old != nil {
-		next = *old
-		next.unknown = slices.Clone(old.unknown)
+		*next = *old
+		next.unknown, next.settledStatus = slices.Clone(old.unknown), false
 	}
-	edit(&next)
+	edit(next)
 	if old == nil || s >= old.rv { // the store was not behind until now
 		next.since = now
 	}
 	if old == nil || next.uid != old.uid || next.rv != old.rv {
 		next.checked, next.seen = now, s
 	}
-	v.overlay.set(key, &next)
-	if old == nil || next.uid == old.uid {
-		return nil
-	}
-	return old
+	v.overlay.set(key, next)
+	return old, next
 }
 
 // tell tells that the object of an entry is gone, if the entry knows one.
@@ -343,6 +354,14 @@ func (v *View[T]) tell(e *entry[T]) {
 	var none T
 	if e.known() && any(e.obj) != any(none) {
 		v.vanished(e.obj)
+	}
+}
+
+// tellSettled tells that it turned out what came of a write to the status of the object
+// under key.
+func (v *View[T]) tellSettled(key types.NamespacedName) {
+	if obj, ok := v.read(key); ok {
+		v.settled(obj)
 	}
 }
 

@@ -58,6 +58,7 @@ func (v *View[T]) patch(ctx context.Context, base T, p Patch, subresource string
 	if err == nil {
 		return v.keep(patched, began), nil
 	}
+	a.status = subresource != ""
 	if !refused(err) {
 		a.Intended = v.merged(base, body)
 	}

@@ -133,13 +133,13 @@ type wakers map[string][]control.Watch
 
 func (w wakers) add(c control.Controller) { w[c.Name()] = c.Watches() }
 
-// vanished wakes whom the deletion of an object would wake, for an object of whose end
-// no event may tell.
-func (w wakers) vanished(last client.Object, wake func(string, ...reconcile.Request)) {
+// tell wakes whom a change of an object would wake, where no event may tell of it: nil
+// before is an object that is new, nil after one that is gone.
+func (w wakers) tell(of, before, after client.Object, wake func(string, ...reconcile.Request)) {
 	for controller, all := range w {
 		for _, watch := range all {
-			if reflect.TypeOf(watch.Object) == reflect.TypeOf(last) {
-				wake(controller, watch.Enqueue(last, nil)...)
+			if reflect.TypeOf(watch.Object) == reflect.TypeOf(of) {
+				wake(controller, watch.Enqueue(before, after)...)
 			}
 		}
 	}

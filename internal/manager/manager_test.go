@@ -115,8 +115,9 @@ func TestWhatVanishedWakesWhomItsDeletionWould(t *testing.T) {
 		}
 		woken = append(woken, requests...)
 	}
-	all.vanished(&agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}, wake)
-	all.vanished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, wake)
+	gone, other := &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	all.tell(gone, gone, nil, wake)
+	all.tell(other, other, nil, wake)
 	if want := []reconcile.Request{control.Request("ns", "gone")}; !slices.Equal(woken, want) {
 		t.Errorf("woke %v, want %v", woken, want)
 	}

@@ -203,6 +203,7 @@ func (s *servedSandboxes) begin(ctx context.Context, version string) error {
 	v.view = consistent.New(consistent.Options[*agents.Sandbox]{
 		Name: kind.Resource, API: api, Store: items, Clock: clock.RealClock{}, Indexes: kind.Indexes, Transform: kind.Slim,
 		Vanished: func(last *agents.Sandbox) { s.tell(last, nil) },
+		Settled:  func(now *agents.Sandbox) { s.tell(nil, now) },
 	})
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { s.tell(nil, sandboxOf(obj)) },

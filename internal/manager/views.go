@@ -162,7 +162,8 @@ func newView[T client.Object](b *viewBuilder, kind kinds.Kind[T]) (consistent.Ki
 	items := consistent.FromIndexer(informer.GetIndexer())
 	made := consistent.New(consistent.Options[T]{
 		Name: kind.Resource, API: api, Store: items, Clock: clock.RealClock{}, Indexes: kind.Indexes, Transform: kind.Slim,
-		Vanished: func(last T) { b.manager.wakers.vanished(last, b.manager.queues.wake) },
+		Vanished: func(last T) { b.manager.wakers.tell(last, last, nil, b.manager.queues.wake) },
+		Settled:  func(now T) { b.manager.wakers.tell(now, nil, now, b.manager.queues.wake) },
 	})
 	b.manager.stores = append(b.manager.stores, store{
 		resource: kind.Resource,

@@ -108,6 +108,7 @@ func newView[T client.Object](r *replica, kind kinds.Kind[T]) consistent.Kind[T]
 	view := consistent.New(consistent.Options[T]{
 		Name: kind.Resource, API: &api[T]{r, kind}, Store: i, Clock: r.clock, Indexes: kind.Indexes, Transform: kind.Slim,
 		Vanished: func(last T) { r.told(i.kind, notice{before: last}) },
+		Settled:  func(now T) { r.told(i.kind, notice{after: now}) },
 	})
 	r.informers = append(r.informers, i)
 	r.sweeps = append(r.sweeps, view.Sweep)

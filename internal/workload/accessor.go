@@ -195,6 +195,12 @@ func (a *Accessor) Mark(ctx context.Context, w *Workload) error {
 	return a.apply(ctx, w, next.Stamps, &next)
 }
 
+// ConfirmPod asks the server for a pod. The view shows it from then on as that answered.
+func (a *Accessor) ConfirmPod(ctx context.Context, p Pod) error {
+	_, _, err := a.views.Pods.Live(ctx, types.NamespacedName{Namespace: p.object.Namespace, Name: p.Name})
+	return err
+}
+
 // DeletePod deletes a pod, by its UID.
 func (a *Accessor) DeletePod(ctx context.Context, p Pod) error {
 	return a.views.Pods.Delete(ctx, p.object, consistent.Precondition{AnyVersion: true})

@@ -93,6 +93,23 @@ func (w *Workload) provedOnSandbox(p Pod, want Stamps) bool {
 	return r != nil && r.Stamps == want && r.Observed && !slices.Contains(r.Pods, p.UID)
 }
 
+// ProvedByRecord are the live pods that count as made with the stamps that a Sandbox has
+// because they are not among the older ones that were written down. One that ended before
+// that is not among them either, and a cache may still show it: see
+// Accessor.ConfirmPod.
+func (w *Workload) ProvedByRecord() []Pod {
+	if w.sandbox == nil {
+		return nil
+	}
+	var found []Pod
+	for _, p := range w.Pods {
+		if p.Live() && !w.sandbox.byRevision(p) && w.Proved(p, w.Has) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
 // sandboxSettled: the controller has seen the stamps, by its revision of the template or
 // by the record.
 func (w *Workload) sandboxSettled(want Stamps) bool {
