@@ -19,7 +19,7 @@ type pool struct {
 	promised map[types.UID]promise // by claim
 	taken    map[types.UID]types.UID
 	aside    []Member                          // rejected, and not changed since
-	passedOn map[types.UID]sets.Set[types.UID] // by member, the claims that cannot adopt it, though others may
+	declined map[types.UID]sets.Set[types.UID] // by member, the claims that could not adopt it since it changed
 	waiters  []waiter                          // in the order they are served, without those promised a member
 	told     map[types.UID]struct{}            // waiters that were told that a member is coming up for them
 }

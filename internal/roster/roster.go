@@ -73,7 +73,7 @@ func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []t
 	defer r.mu.Unlock()
 	p := r.pool(poolKey)
 	defer r.prune(poolKey, p)
-	delete(p.passedOn, m.UID)
+	delete(p.declined, m.UID)
 	if _, ok := p.taken[m.UID]; ok {
 		if state != Absent {
 			return nil // whoever it is promised to will see
@@ -198,7 +198,7 @@ func (r *Roster) Reject(claim types.UID) []types.NamespacedName {
 }
 
 // PassOn is Reject for a member that this claim cannot adopt, though others may: it goes
-// to the oldest that has not said so yet, and is set aside once all have.
+// to the oldest that has not given it back yet, and is set aside once all have.
 func (r *Roster) PassOn(claim types.UID) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,11 +206,7 @@ func (r *Roster) PassOn(claim types.UID) []types.NamespacedName {
 	if p == nil {
 		return nil
 	}
-	if p.passedOn[rejected.UID] == nil {
-		p.passedOn[rejected.UID] = sets.New[types.UID]()
-	}
-	p.passedOn[rejected.UID].Insert(claim)
-	next := slices.IndexFunc(p.waiters, func(w waiter) bool { return !p.passedOn[rejected.UID].Has(w.UID) })
+	next := slices.IndexFunc(p.waiters, func(w waiter) bool { return !p.declined[rejected.UID].Has(w.UID) })
 	if next < 0 {
 		p.aside = append(p.aside, rejected)
 		return p.unserved()
@@ -234,6 +230,10 @@ func (r *Roster) reject(claim types.UID) (*pool, Member) {
 		return nil, Member{}
 	}
 	p.withdraw(given.member.UID)
+	if p.declined[given.member.UID] == nil {
+		p.declined[given.member.UID] = sets.New[types.UID]()
+	}
+	p.declined[given.member.UID].Insert(claim)
 	return p, given.member
 }
 
@@ -271,12 +271,13 @@ func (r *Roster) Recheck(member types.UID) []types.NamespacedName {
 	defer r.mu.Unlock()
 	for _, p := range r.pools {
 		if claim, ok := p.taken[member]; ok {
+			delete(p.declined, member)
 			return []types.NamespacedName{p.promised[claim].claim.Key}
 		}
 		if at := slices.IndexFunc(p.aside, func(m Member) bool { return m.UID == member }); at >= 0 {
 			m := p.aside[at]
 			p.aside = slices.Delete(p.aside, at, at+1)
-			delete(p.passedOn, member)
+			delete(p.declined, member)
 			p.readyAt[m.UID] = p.ready.PushBack(m)
 			return r.serve(p)
 		}
@@ -300,7 +301,7 @@ func (r *Roster) settle(w waiter) {
 	if given, ok := p.promised[w.UID]; ok {
 		delete(p.taken, given.member.UID)
 		delete(p.promised, w.UID)
-		delete(p.passedOn, given.member.UID)
+		delete(p.declined, given.member.UID)
 	}
 	r.leave(w.UID)
 }
@@ -369,7 +370,7 @@ func (r *Roster) pool(key types.NamespacedName) *pool {
 			promised: map[types.UID]promise{},
 			taken:    map[types.UID]types.UID{},
 			told:     map[types.UID]struct{}{},
-			passedOn: map[types.UID]sets.Set[types.UID]{},
+			declined: map[types.UID]sets.Set[types.UID]{},
 		}
 		r.pools[key] = p
 	}

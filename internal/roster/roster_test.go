@@ -215,6 +215,35 @@ func TestAMemberThatIsNotForOneClaimGoesToTheNext(t *testing.T) {
 	}
 }
 
+// A claim that names a pool rejects a member, one of a template passes it on. Each would
+// wake the other for good.
+func TestAMemberThatAClaimRejectedDoesNotComeBackToIt(t *testing.T) {
+	r := New()
+	first, second := claimOf(0), claimOf(1)
+	r.Enter(python, first)
+	r.Enter(python, second)
+	r.Update(python, memberOf(0), Ready)
+	if offer := r.Take(python, first); offer.Member == nil {
+		t.Fatalf("the first is offered %+v", offer)
+	}
+	r.Reject(first.UID)
+	if offer := r.TakeRejected(python, second, nil); offer.Member == nil {
+		t.Fatalf("the second is offered %+v", offer)
+	}
+	if woken := r.PassOn(second.UID); woken != nil {
+		t.Errorf("%v look again at what they rejected", woken)
+	}
+	if woken := r.Recheck(memberOf(0).UID); len(woken) != 1 {
+		t.Fatalf("once its pod has changed %v look", woken)
+	}
+	if woken := r.Recheck(memberOf(0).UID); len(woken) != 1 {
+		t.Fatalf("once more %v look", woken)
+	}
+	if woken := r.PassOn(first.UID); !slices.Equal(woken, []types.NamespacedName{second.Key}) {
+		t.Errorf("after that, %v look", woken)
+	}
+}
+
 func TestAnOlderClaimThatComesLateWakesTheOneThatWaitsInVain(t *testing.T) {
 	r := New()
 	r.Update(python, memberOf(0), ComingUp)
