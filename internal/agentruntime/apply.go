@@ -53,6 +53,8 @@ func (r *Reconciler) applyToWorkload(ctx context.Context, a *api.AgentRuntime, n
 	switch do := next.(type) {
 	case stamp:
 		log.FromContext(ctx).Info("Configuring the workload", "kind", do.workload.Kind, "name", do.workload.Name, "hash", do.want.ConfigHash)
+		delete(learnt.absent, do.workload.Target)
+		delete(learnt.released, do.workload.Target)
 		err := r.workloads.Stamp(ctx, do.workload, do.want, do.workload.NewRecord(a.UID, do.want))
 		if err == nil && do.wiped { // what was refused was not removed once more
 			r.wiped(a.UID)
@@ -61,6 +63,9 @@ func (r *Reconciler) applyToWorkload(ctx context.Context, a *api.AgentRuntime, n
 	case release:
 		log.FromContext(ctx).Info("Taking the configuration off the workload", "kind", do.workload.Kind, "name", do.workload.Name)
 		err := r.workloads.Release(ctx, do.workload, do.keep)
+		if err == nil {
+			r.outOfTrouble(a.UID)
+		}
 		if err == nil && do.keep == nil {
 			learnt.released[do.workload.Target] = true
 		}

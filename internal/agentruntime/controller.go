@@ -59,6 +59,9 @@ const (
 	// releaseLimit is how long a deleted AgentRuntime tries to take off what it put on
 	// its workload.
 	releaseLimit = 5 * time.Minute
+	// releasePatience is for how long that has to have failed when it gives up: a process
+	// that was away does not do so at the first error.
+	releasePatience = time.Minute
 )
 
 // Reconciler reconciles AgentRuntimes.
@@ -75,6 +78,8 @@ type Reconciler struct {
 
 	mu    sync.Mutex
 	wipes map[types.UID]wipe
+	// troubled is since when AgentRuntimes that are deleted fail to leave their workloads.
+	troubled map[types.UID]time.Time
 }
 
 var _ control.Controller = (*Reconciler)(nil)
@@ -95,6 +100,7 @@ func New(env control.Environment, views kinds.Views, options Options) *Reconcile
 		live:      liveConfig{views, options.Lister},
 		beginning: env.NewLock(),
 		wipes:     map[types.UID]wipe{},
+		troubled:  map[types.UID]time.Time{},
 	}
 }
 
@@ -128,6 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			}
 			return reconcile.Result{RequeueAfter: max(end.until.Sub(now), 1)}, nil
 		case retry:
+			r.inTrouble(seen.runtime, now)
 			return reconcile.Result{}, end.err
 		}
 		if err := learnt.again(next, r.apply(ctx, seen, next, &learnt)); err != nil {
@@ -139,7 +146,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // pass is what one pass of the loop has learnt that no view shows.
 type pass struct {
-	// absent are workloads that the server was asked for and does not have.
+	// absent are workloads that the server was asked for and does not have. As for those
+	// released, that ends when they are stamped.
 	absent map[workload.Target]bool
 	// released are workloads that what could be taken off was taken off.
 	released map[workload.Target]bool

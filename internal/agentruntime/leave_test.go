@@ -164,3 +164,74 @@ func TestNothingKeepsAnAgentRuntimeThatIsDeleted(t *testing.T) {
 		})
 	}
 }
+
+func TestAProcessThatWasAwayDoesNotGiveUpAtTheFirstError(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		running(w, "box")
+		w.settle()
+		w.runtimes.expire("box")
+		w.clock.Step(releaseLimit)
+		w.boxes.writeErr = apierrors.NewInternalError(errors.New("not now"))
+		_ = w.pass("box")
+		w.boxes.writeErr = nil
+		w.settle()
+		if w.runtimes.get("box") != nil {
+			t.Error("it is still there")
+		}
+		if s := w.boxes.get("box"); len(s.Labels)+len(s.Annotations)+len(s.Spec.PodTemplate.Metadata.Annotations) > 0 {
+			t.Errorf("the Sandbox has %v, %v", s.Labels, s.Annotations)
+		}
+	})
+}
+
+func TestLeavingAfterARolloutThatStalledTakesItsTurn(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.options.MaxConcurrentRestarts = 1
+		w.restart()
+		w.configure("one")
+		running(w, "a")
+		running(w, "b")
+		w.box("next")
+		w.settle()
+		w.configure("two")
+		w.asleep = true
+		w.settle()
+		w.clock.Step(stallLimit)
+		w.settle()
+		w.expectReady("a", api.ReasonRolloutStalled)
+		w.expectReady("b", api.ReasonRollingOut)
+		w.runtimes.edit("a", func(a *api.AgentRuntime) { a.Spec.TargetRef.Name = "next" })
+		w.settle()
+		w.expectReady("a", api.ReasonRolloutPending)
+		w.asleep = false
+		w.settle()
+		w.expectReady("a", api.ReasonConfigured)
+		w.expectReady("b", api.ReasonConfigured)
+	})
+}
+
+func TestLeavingThatStallsLetsOthersBegin(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.options.MaxConcurrentRestarts = 1
+		w.restart()
+		running(w, "a")
+		running(w, "b")
+		w.box("next")
+		w.settle()
+		w.asleep = true
+		w.runtimes.edit("a", func(a *api.AgentRuntime) { a.Spec.TargetRef.Name = "next" })
+		w.settle()
+		w.expectReady("a", api.ReasonRollingOut)
+		w.configure("two")
+		w.settle()
+		w.expectReady("b", api.ReasonRolloutPending)
+		w.clock.Step(stallLimit)
+		w.settle()
+		w.expectReady("a", api.ReasonRolloutStalled)
+		w.expectReady("b", api.ReasonRollingOut)
+		w.asleep = false
+		w.settle()
+		w.expectReady("a", api.ReasonConfigured)
+		w.expectReady("b", api.ReasonConfigured)
+	})
+}

@@ -36,8 +36,10 @@ type observed struct {
 	configErr error
 	// heldUntil is when the stamps may be written again, which somebody keeps removing.
 	heldUntil time.Time
-	jitter    time.Duration
-	pass      pass
+	// troubledSince is since when leaving its workloads fails; zero if it does not.
+	troubledSince time.Time
+	jitter        time.Duration
+	pass          pass
 }
 
 // leaving is a workload that an AgentRuntime leaves.
@@ -67,6 +69,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, lear
 	if err := r.observeLeaving(ctx, a, &seen); err != nil {
 		return seen, err
 	}
+	seen.troubledSince = r.troubledSince(a.UID)
 	seen.runtime = a
 	return seen, nil
 }

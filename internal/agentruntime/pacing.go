@@ -113,4 +113,5 @@ func (r *Reconciler) forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.wipes, uid)
+	delete(r.troubled, uid)
 }

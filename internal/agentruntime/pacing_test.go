@@ -4,12 +4,15 @@ package agentruntime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	"github.com/berthdev/berth/internal/confighash"
@@ -147,6 +150,34 @@ func TestARolloutThatStallsLetsOthersBegin(t *testing.T) {
 	w.settle()
 	w.expectReady("a", api.ReasonConfigured)
 	w.expectReady("b", api.ReasonConfigured)
+}
+
+func TestPodsThatMayNotBeDeletedAreToldOfOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.configure("one")
+		running(w, "box")
+		w.settle()
+		w.configure("two")
+		w.pods.writeErr = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "box", errors.New("a policy says so"))
+		pass := func() {
+			_ = w.pass("box")
+			w.play()
+		}
+		for range 6 {
+			pass()
+		}
+		w.expectReady("box", api.ReasonConfigApplyError)
+		w.writes, w.events = nil, nil
+		for range 6 {
+			pass()
+		}
+		if n := countOf(w.writes, "status"); n > 0 || len(w.events) > 0 {
+			t.Errorf("that is said over and over: %v, %v", w.writes, w.events)
+		}
+		w.pods.writeErr = nil
+		w.settle()
+		w.expectReady("box", api.ReasonConfigured)
+	})
 }
 
 // counted counts how often the configuration is read.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
@@ -20,17 +21,18 @@ import (
 // nothing.
 
 // decideDeletion returns the next step of an AgentRuntime that is being deleted. It goes
-// in any case: after releaseLimit what is left is told in an event.
+// in any case: after releaseLimit what cannot be cleaned up is told in an event.
 func decideDeletion(seen observed, now time.Time) step {
 	if !slices.Contains(seen.runtime.Finalizers, api.Finalizer) {
 		return rest{why: "it is being deleted, and somebody else is waited for"}
 	}
 	deadline := seen.runtime.DeletionTimestamp.Add(releaseLimit)
 	late := !now.Before(deadline)
+	tried := !seen.troubledSince.IsZero() && !now.Before(seen.troubledSince.Add(releasePatience))
 	for _, l := range seen.leaving {
 		err := l.trouble(seen.pass)
 		if err != nil {
-			if late {
+			if late && tried {
 				return removeFinalizer{left: fmt.Sprintf("what it put on %s may still be there: %v", l.target, err)}
 			}
 			return retry{fmt.Errorf("take the configuration off %s: %w", l.target, err)}
@@ -45,6 +47,28 @@ func decideDeletion(seen observed, now time.Time) step {
 		return v.step(seen, now)
 	}
 	return removeFinalizer{}
+}
+
+// inTrouble remembers since when an AgentRuntime that is deleted fails to clean up. It is
+// kept in memory: a process that starts anew tries for a while longer.
+func (r *Reconciler) inTrouble(a *api.AgentRuntime, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.troubled[a.UID]; !ok && a.DeletionTimestamp != nil {
+		r.troubled[a.UID] = now
+	}
+}
+
+func (r *Reconciler) outOfTrouble(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.troubled, uid)
+}
+
+func (r *Reconciler) troubledSince(uid types.UID) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.troubled[uid]
 }
 
 // leave returns what there is to do before the AgentRuntime can turn to its target, nil

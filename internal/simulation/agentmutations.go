@@ -27,6 +27,8 @@ const (
 	UnreadableIsEmpty  Mutation = "a ConfigMap that cannot be read counts as none"
 	ForgetPodName      Mutation = "a restart takes the pod's name off the Sandbox"
 	StampPools         Mutation = "members of pools are stamped"
+	BelieveCachedPods  Mutation = "pods that only a cache shows count as configured"
+	DeletePodsByName   Mutation = "a restart deletes whatever has the pod's name"
 )
 
 // AgentMutations are those of the world of AgentRuntimes.
@@ -34,6 +36,7 @@ func AgentMutations() []Mutation {
 	return []Mutation{
 		StampThenRecord, TrustPodAnnotation, MarkTooEarly, RestartAnyPod,
 		UnannouncedRestart, UnlimitedRestarts, UnreadableIsEmpty, ForgetPodName, StampPools,
+		BelieveCachedPods, DeletePodsByName,
 	}
 }
 
@@ -49,6 +52,8 @@ func agentsNotice() map[Mutation][]string {
 		UnreadableIsEmpty:  {trueConfig},
 		ForgetPodName:      {othersKeys},
 		StampPools:         {poolsUnstamped},
+		BelieveCachedPods:  {trueStatus},
+		DeletePodsByName:   {onlyOutdated},
 	}
 }
 
@@ -98,6 +103,10 @@ func (r *replica) mutatedAgents(views kinds.Views) kinds.Views {
 		views.ConfigMaps = &hopeful{views.ConfigMaps}
 	case ForgetPodName:
 		views.Pods = &meddling{views.Pods, views.Sandboxes}
+	case BelieveCachedPods:
+		views.Pods = &believing{views.Pods}
+	case DeletePodsByName:
+		views.Pods = &byName{views.Pods}
 	}
 	return views
 }

@@ -30,8 +30,10 @@ func (w *agentWatcher) converged() {
 	for _, obj := range w.run.server.peek("sandboxes") {
 		s := obj.(*agents.Sandbox)
 		_, left := s.Annotations[runtimes.AnnotationRollout]
+		owner := recordOn(s).Runtime
 		// One that goes leaves what it put there to its heir, who may go before it has it.
-		if left && !named[s.Name] && !w.shared[recordOn(s).Runtime] {
+		// One that cannot clean up says so in the end.
+		if left && !named[s.Name] && !w.shared[owner] && !w.run.events.told[about{owner, runtimes.EventReleaseAbandoned}] {
 			w.run.fail(nothingLeft, "Sandbox %s has the record of an AgentRuntime, and there is none", obj.GetName())
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/internal/kinds"
@@ -99,7 +100,7 @@ func (l line) String() string {
 // New returns a run that has not begun.
 func New(choices *Choices, settings Settings) *Run {
 	run := &Run{settings: settings, choices: choices, clock: NewClock()}
-	run.events.count = map[string]int{}
+	run.events.told = map[about]bool{}
 	run.server = NewServer(run.clock)
 	serveAll(run.server)
 	if settings.World == Agents {
@@ -213,11 +214,21 @@ func serveAll(s *Server) {
 	serve(s, kinds.NetworkPolicies(), false)
 }
 
-// recorder counts events.
-type recorder struct{ count map[string]int }
+// recorder knows which events there were.
+type recorder struct{ told map[about]bool }
+
+// about is what an event says of an object.
+type about struct {
+	uid    types.UID
+	reason string
+}
 
 // Eventf implements events.EventRecorder.
-func (r recorder) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) { r.count[reason]++ }
+func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	if obj, ok := regarding.(client.Object); ok {
+		r.told[about{obj.GetUID(), reason}] = true
+	}
+}
 
 // serve makes the server know one kind.
 func serve[T client.Object](s *Server, kind kinds.Kind[T], status bool) {

@@ -3,11 +3,13 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -53,6 +55,35 @@ func TestWhichPodsOfASandboxAreProved(t *testing.T) {
 			w := fromSandbox(boxTarget, test.box, []*corev1.Pod{test.pod})
 			if got := w.Proved(w.Pods[0], want); got != test.want {
 				t.Errorf("Proved() = %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPodsThatOnlyTheRecordProvesHaveToBeAskedFor(t *testing.T) {
+	observed := Record{Runtime: runtimeUID, Stamps: want, Generation: 4, Observed: true, Pods: []types.UID{"old"}}
+	terminating := func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.Now()) }
+	for name, test := range map[string]struct {
+		box  *agents.Sandbox
+		pods []*corev1.Pod
+		want []string
+	}{
+		"one that was not there when the others were written down": {
+			newBox(stamped(want), seenAt(4), recorded(observed)), []*corev1.Pod{newPod("old"), newPod("new")}, []string{"pod-new"}},
+		"none of a Sandbox whose pods record their revision": {
+			newBox(stamped(want), withRevision("v1-a", 4), recorded(observed)), []*corev1.Pod{newPod("new", ofRevision("v1-a"))}, nil},
+		"none that ends": {
+			newBox(stamped(want), seenAt(4), recorded(observed)), []*corev1.Pod{newPod("new", terminating)}, nil},
+		"none before the others are written down": {
+			newBox(stamped(want), seenAt(4), recorded(Record{Runtime: runtimeUID, Stamps: want, Generation: 4})), []*corev1.Pod{newPod("new")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, p := range fromSandbox(boxTarget, test.box, test.pods).ProvedByRecord() {
+				got = append(got, p.Name)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
 	}
