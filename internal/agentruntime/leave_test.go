@@ -185,7 +185,7 @@ func TestAProcessThatWasAwayDoesNotGiveUpAtTheFirstError(t *testing.T) {
 }
 
 func TestLeavingAfterARolloutThatStalledTakesItsTurn(t *testing.T) {
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(_ *testing.T, w *world) {
 		w.options.MaxConcurrentRestarts = 1
 		w.restart()
 		w.configure("one")
@@ -211,7 +211,7 @@ func TestLeavingAfterARolloutThatStalledTakesItsTurn(t *testing.T) {
 }
 
 func TestLeavingThatStallsLetsOthersBegin(t *testing.T) {
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(_ *testing.T, w *world) {
 		w.options.MaxConcurrentRestarts = 1
 		w.restart()
 		running(w, "a")

@@ -68,7 +68,10 @@ var _ Kind[client.Object] = (*View[client.Object])(nil)
 
 // New returns a view with an empty overlay.
 func New[T client.Object](o Options[T]) *View[T] {
-	v := &View[T]{name: o.Name, api: o.API, store: o.Store, clock: o.Clock, indexes: o.Indexes, transform: o.Transform, vanished: o.Vanished, settled: o.Settled, overlay: newOverlay(o.Indexes)}
+	v := &View[T]{
+		name: o.Name, api: o.API, store: o.Store, clock: o.Clock, indexes: o.Indexes, transform: o.Transform,
+		vanished: o.Vanished, settled: o.Settled, overlay: newOverlay(o.Indexes),
+	}
 	if v.vanished == nil {
 		v.vanished = func(T) {}
 	}

@@ -95,6 +95,15 @@ func (r *replica) mutatedAgents(views kinds.Views) kinds.Views {
 		})
 	case StampPools:
 		views.Sandboxes = boxes(func(s *agents.Sandbox) { s.OwnerReferences = nil })
+	default:
+		views = r.mutatedAroundAgents(views)
+	}
+	return views
+}
+
+// mutatedAroundAgents are the mutations that show Sandboxes as they are.
+func (r *replica) mutatedAroundAgents(views kinds.Views) kinds.Views {
+	switch r.run.settings.Mutation {
 	case UnannouncedRestart:
 		views.AgentRuntimes = &silent{views.AgentRuntimes, map[types.UID]string{}}
 	case UnlimitedRestarts:
