@@ -114,8 +114,6 @@ func (r *replica) mutatedAroundAgents(views kinds.Views) kinds.Views {
 		views.Pods = &meddling{views.Pods, views.Sandboxes}
 	case BelieveCachedPods:
 		views.Pods = &believing{views.Pods}
-	case DeletePodsByName:
-		views.Pods = &byName{views.Pods}
 	}
 	return views
 }

@@ -146,16 +146,3 @@ type believing struct {
 func (b *believing) Live(ctx context.Context, key types.NamespacedName) (*corev1.Pod, bool, error) {
 	return b.Kind.Get(ctx, key)
 }
-
-// byName deletes the pod that has a name by now.
-type byName struct {
-	consistent.Kind[*corev1.Pod]
-}
-
-func (b *byName) Delete(ctx context.Context, pod *corev1.Pod, when consistent.Precondition) error {
-	now, ok, err := b.Live(ctx, key(pod.Name))
-	if err != nil || !ok {
-		return err
-	}
-	return b.Kind.Delete(ctx, now, when)
-}

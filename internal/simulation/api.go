@@ -75,6 +75,9 @@ func (a *api[T]) Apply(_ context.Context, key types.NamespacedName, manager stri
 // Delete implements consistent.API.
 func (a *api[T]) Delete(_ context.Context, key types.NamespacedName, condition consistent.DeleteCondition) (T, bool, error) {
 	alive := false
+	if r := a.replica; r.run.settings.Mutation == DeletePodsByName && a.kind.Resource == "pods" && r.current.controller == "agentruntime" {
+		condition = consistent.DeleteCondition{}
+	}
 	obj, err := a.send(call{"delete", a.kind.Resource, key}, func() (client.Object, error) {
 		obj, ok, err := a.replica.run.server.Delete(a.kind.Resource, key, condition)
 		alive = ok
