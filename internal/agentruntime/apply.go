@@ -26,12 +26,12 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step, learnt
 		return r.patchFinalizers(ctx, a, append(slices.Clone(a.Finalizers), api.Finalizer))
 	case removeFinalizer:
 		return r.removeFinalizer(ctx, a, do)
-	case confirmAbsent:
+	case askFor:
 		found, err := r.workloads.Live(ctx, do.target)
 		if err != nil && !workload.NotServed(err) {
 			return fmt.Errorf("ask for %s: %w", do.target, err)
 		}
-		learnt.absent[do.target] = found == nil
+		learnt.asked[do.target], learnt.absent[do.target] = true, found == nil
 		return nil
 	case confirmPods:
 		return r.confirmPods(ctx, do, learnt)
@@ -53,6 +53,7 @@ func (r *Reconciler) applyToWorkload(ctx context.Context, a *api.AgentRuntime, n
 	switch do := next.(type) {
 	case stamp:
 		log.FromContext(ctx).Info("Configuring the workload", "kind", do.workload.Kind, "name", do.workload.Name, "hash", do.want.ConfigHash)
+		delete(learnt.asked, do.workload.Target)
 		delete(learnt.absent, do.workload.Target)
 		delete(learnt.released, do.workload.Target)
 		err := r.workloads.Stamp(ctx, do.workload, do.want, do.workload.NewRecord(a.UID, do.want))

@@ -114,7 +114,7 @@ const maxSteps = control.MaxSteps + 4
 // Reconcile brings the workload of one AgentRuntime to its configuration, one write at a
 // time.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	learnt := pass{absent: map[workload.Target]bool{}, released: map[workload.Target]bool{}, confirmed: map[types.UID]bool{}}
+	learnt := newPass()
 	for range maxSteps {
 		seen, err := r.observe(ctx, req.NamespacedName, learnt)
 		if err != nil {
@@ -146,9 +146,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // pass is what one pass of the loop has learnt that no view shows.
 type pass struct {
-	// absent are workloads that the server was asked for and does not have. As for those
-	// released, that ends when they are stamped.
-	absent map[workload.Target]bool
+	// asked are workloads that the server was asked for, and absent those that it does not
+	// have. As for those released, that ends when they are stamped.
+	asked, absent map[workload.Target]bool
 	// released are workloads that what could be taken off was taken off.
 	released map[workload.Target]bool
 	// confirmed are pods that the server was asked for. The view shows since what it said.
@@ -163,6 +163,13 @@ type pass struct {
 	refusal error
 	// undecided is the last step whose outcome was unknown.
 	undecided string
+}
+
+func newPass() pass {
+	return pass{
+		asked: map[workload.Target]bool{}, absent: map[workload.Target]bool{}, released: map[workload.Target]bool{},
+		confirmed: map[types.UID]bool{},
+	}
 }
 
 // again keeps errors to itself whose answer is to look again, once for the same step: a

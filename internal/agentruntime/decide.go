@@ -115,7 +115,7 @@ func judge(seen observed, now time.Time) verdict {
 		v.target = a.Status.Target
 		return v
 	case w == nil && !seen.pass.absent[seen.target]:
-		return verdict{act: confirmAbsent{seen.target}}
+		return verdict{act: askFor{seen.target}}
 	case w == nil || w.Deleting:
 		message := fmt.Sprintf("%s was not found", seen.target)
 		if w != nil {

@@ -33,7 +33,7 @@ type Explanation struct {
 // Explain says what the next pass does about an AgentRuntime, and why. It writes
 // nothing. What only the running controller knows is taken from what it wrote.
 func (r *Reconciler) Explain(ctx context.Context, key types.NamespacedName) (Explanation, error) {
-	learnt := pass{absent: map[workload.Target]bool{}, released: map[workload.Target]bool{}}
+	learnt := newPass()
 	seen, err := r.observe(ctx, key, learnt)
 	if err != nil || seen.runtime == nil {
 		return Explanation{}, err
@@ -48,7 +48,7 @@ func (r *Reconciler) Explain(ctx context.Context, key types.NamespacedName) (Exp
 	for range maxSteps {
 		next := decide(seen, now)
 		switch do := next.(type) {
-		case confirmAbsent: // a read
+		case askFor, confirmPods: // reads
 			if err := r.apply(ctx, seen, do, &seen.pass); err != nil {
 				return e, err
 			}

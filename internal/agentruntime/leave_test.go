@@ -13,6 +13,7 @@ import (
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	"github.com/berthdev/berth/internal/consistent"
 )
 
 func TestADeletionTakesEverythingOffAndReplacesThePod(t *testing.T) {
@@ -181,6 +182,27 @@ func TestAProcessThatWasAwayDoesNotGiveUpAtTheFirstError(t *testing.T) {
 		if s := w.boxes.get("box"); len(s.Labels)+len(s.Annotations)+len(s.Spec.PodTemplate.Metadata.Annotations) > 0 {
 			t.Errorf("the Sandbox has %v, %v", s.Labels, s.Annotations)
 		}
+	})
+}
+
+func TestStampsThatMayStillLandAreNotLeft(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.box("box")
+		w.settle()
+		w.runtime("box")
+		w.boxes.delays = true
+		if err := w.pass("box"); !consistent.Again(err) || w.boxes.late == nil {
+			t.Fatalf("%v; writes: %v", err, w.writes)
+		}
+		w.boxes.delays = false
+		w.runtimes.expire("box")
+		w.settle()
+		w.boxes.land()
+		w.settle()
+		if s := w.boxes.get("box"); w.runtimes.get("box") != nil || len(s.Labels)+len(s.Annotations)+len(s.Spec.PodTemplate.Metadata.Annotations) > 0 {
+			t.Errorf("the Sandbox has %v, %v, %+v", s.Labels, s.Annotations, s.Spec.PodTemplate.Metadata)
+		}
+		w.expectCreated("box", 1)
 	})
 }
 

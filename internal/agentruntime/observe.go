@@ -50,6 +50,8 @@ type leaving struct {
 	// heir says that another AgentRuntime is to have the workload: what is on it stays
 	// until that one has changed it.
 	heir bool
+	// inDoubt says that what was written to the workload last may still land.
+	inDoubt bool
 	// err is why it could not be looked at.
 	err error
 }
@@ -134,6 +136,7 @@ func (r *Reconciler) observeLeaving(ctx context.Context, a *api.AgentRuntime, se
 		if workload.NotServed(l.err) {
 			l.unserved, l.err = true, nil
 		}
+		l.inDoubt = l.workload != nil && r.workloads.InDoubt(t)
 		seen.leaving = append(seen.leaving, l)
 	}
 	return nil

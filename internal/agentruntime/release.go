@@ -109,8 +109,12 @@ func part(seen observed, l leaving, now time.Time, late bool) *verdict {
 	switch {
 	case l.heir, l.unserved, seen.pass.absent[l.target], seen.pass.released[l.target]:
 		return nil
-	case w == nil:
-		v.act = confirmAbsent{l.target}
+	case w == nil, !w.Deleting && !w.Bears() && !seen.pass.asked[l.target]:
+		v.act = askFor{l.target}
+		return v
+	case !w.Deleting && !w.Bears() && l.inDoubt:
+		// The stamps may still land. They do not on any other version than they were meant for.
+		v.act = release{w, &workload.Record{Runtime: a.UID, Observed: true}}
 		return v
 	case w.Deleting, !w.Bears(), w.Record != nil && w.Record.Runtime != a.UID:
 		return nil

@@ -22,8 +22,9 @@ type (
 	// removeFinalizer lets the AgentRuntime go. left says what may be left of it, if
 	// anything is.
 	removeFinalizer struct{ left string }
-	// confirmAbsent asks the server for a workload that the cache does not show.
-	confirmAbsent struct{ target workload.Target }
+	// askFor asks the server for a workload that the cache does not show, or shows without
+	// anything on it.
+	askFor struct{ target workload.Target }
 	// confirmPods asks the server for pods that count as configured, and that only a cache
 	// shows: they may have ended before the stamps were written.
 	confirmPods struct{ pods []workload.Pod }
@@ -73,7 +74,7 @@ type (
 
 func (addFinalizer) isStep()    {}
 func (removeFinalizer) isStep() {}
-func (confirmAbsent) isStep()   {}
+func (askFor) isStep()          {}
 func (confirmPods) isStep()     {}
 func (readConfig) isStep()      {}
 func (begin) isStep()           {}
@@ -92,8 +93,8 @@ func (r removeFinalizer) String() string {
 	}
 	return "let the AgentRuntime go"
 }
-func (c confirmAbsent) String() string {
-	return fmt.Sprintf("ask the server whether there is a %s", c.target)
+func (a askFor) String() string {
+	return fmt.Sprintf("ask the server for %s", a.target)
 }
 func (c confirmPods) String() string {
 	return fmt.Sprintf("ask the server whether %d pods are there", len(c.pods))

@@ -30,7 +30,10 @@ type table[T client.Object] struct {
 	// readErr and writeErr are what reads from the server and writes end with.
 	readErr, writeErr error
 	unserved          bool
-	merger            mergepatch.Merger
+	// delays says that writes are given up, and the last may land later: see land.
+	delays bool
+	late   *lateWrite[T]
+	merger mergepatch.Merger
 }
 
 func newTable[T client.Object](w *world, kind kinds.Kind[T]) *table[T] {
@@ -123,6 +126,24 @@ func (t *table[T]) Peek(index, value string) []T {
 
 func (t *table[T]) Undecided(string, string) []consistent.Attempt[T] { return nil }
 
+func (t *table[T]) InDoubt(key types.NamespacedName) bool {
+	return t.late != nil && t.objects[key].GetResourceVersion() == t.late.base.GetResourceVersion()
+}
+
+// lateWrite is a write that was given up.
+type lateWrite[T client.Object] struct {
+	base T
+	do   func() (T, error)
+}
+
+// land lets the write that was given up arrive, if it still can.
+func (t *table[T]) land() {
+	if late := t.late; late != nil && t.InDoubt(client.ObjectKeyFromObject(late.base)) {
+		t.late = nil
+		_, _ = late.do()
+	}
+}
+
 func (t *table[T]) Create(_ context.Context, obj T) (T, error) { return t.put(obj), nil }
 
 func (t *table[T]) Patch(_ context.Context, base T, p consistent.Patch) (T, error) {
@@ -185,6 +206,10 @@ func (t *table[T]) write(verb string, base T, change func(T) (T, error)) (T, err
 		return base, t.writeErr
 	}
 	key := client.ObjectKeyFromObject(base)
+	if t.delays {
+		t.late = &lateWrite[T]{base, func() (T, error) { return t.write(verb, base, change) }}
+		return base, &consistent.UndecidedError{Verb: consistent.VerbPatch, Key: key, Err: context.DeadlineExceeded}
+	}
 	now, ok := t.objects[key]
 	if !ok || now.GetUID() != base.GetUID() || now.GetResourceVersion() != base.GetResourceVersion() {
 		t.w.t.Fatalf("%s %s was decided on an old version", verb, key)

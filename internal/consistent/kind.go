@@ -47,6 +47,10 @@ type Kind[T client.Object] interface {
 	// named index and whose outcome is still unknown. Call it after By, which
 	// settles those that a live read can settle.
 	Undecided(index, value string) []Attempt[T]
+	// InDoubt reports whether the outcome of a write to the object under key is still
+	// unknown. Call it after Get, which settles those that a live read can settle. Any
+	// later write to the object settles the others: they fail from then on.
+	InDoubt(key types.NamespacedName) bool
 	// Live reads the object from the server (a quorum read) and feeds the view. It
 	// returns the object found, or a later one if this process wrote to it meanwhile.
 	Live(ctx context.Context, key types.NamespacedName) (T, bool, error)

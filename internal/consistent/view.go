@@ -232,6 +232,12 @@ func (v *View[T]) Undecided(index, value string) []Attempt[T] {
 	return found
 }
 
+// InDoubt implements Kind.
+func (v *View[T]) InDoubt(key types.NamespacedName) bool {
+	e, _ := v.entry(key)
+	return e != nil && len(e.unknown) > 0
+}
+
 // Live implements Kind.
 func (v *View[T]) Live(ctx context.Context, key types.NamespacedName) (T, bool, error) {
 	var none T

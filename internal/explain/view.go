@@ -74,6 +74,9 @@ func (v *view[T]) Peek(index, value string) []T {
 // Undecided implements consistent.Kind.
 func (*view[T]) Undecided(string, string) []consistent.Attempt[T] { return nil }
 
+// InDoubt implements consistent.Kind.
+func (*view[T]) InDoubt(types.NamespacedName) bool { return false }
+
 // Create implements consistent.Kind.
 func (*view[T]) Create(context.Context, T) (none T, err error) { return none, errReadOnly }
 

@@ -320,6 +320,12 @@ func (s *servedSandboxes) Undecided(index, value string) []consistent.Attempt[*a
 	return v.Undecided(index, value)
 }
 
+// InDoubt implements consistent.Kind.
+func (s *servedSandboxes) InDoubt(key types.NamespacedName) bool {
+	v, err := s.view()
+	return err == nil && v.InDoubt(key)
+}
+
 // Live implements consistent.Kind.
 func (s *servedSandboxes) Live(ctx context.Context, key types.NamespacedName) (*agents.Sandbox, bool, error) {
 	v, err := s.view()

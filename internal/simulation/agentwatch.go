@@ -82,6 +82,7 @@ func (w *agentWatcher) changed(resource string, before, after client.Object) {
 		obj = before
 	}
 	ours := w.run.writer != nil && w.run.writer.controller == "agentruntime"
+	w.all.budget.causes += w.rolloutsDue(resource, before, obj) * causesPerRollout
 	switch resource {
 	case "pods":
 		w.podChanged(asPod(before), asPod(after), ours)
@@ -96,6 +97,26 @@ func (w *agentWatcher) changed(resource string, before, after client.Object) {
 		}
 	case "configmaps":
 		w.configChanged(obj, after)
+	}
+}
+
+// causesPerRollout is what a rollout counts beside the change that gave rise to it: it
+// takes eight writes of the controller's own, and others as its pod comes and goes.
+const causesPerRollout = 4
+
+// rolloutsDue is how many rollouts a change gives rise to: one of the configuration to all
+// that there are, one of an AgentRuntime, or a new target, to its own.
+func (w *agentWatcher) rolloutsDue(resource string, before, obj client.Object) int {
+	all := w.run.server.peek("agentruntimes")
+	switch {
+	case resource == "configmaps":
+		return len(all)
+	case resource == "agentruntimes" && w.run.writer == nil:
+		return 1
+	case resource == "sandboxes" && before == nil && slices.ContainsFunc(all, func(a client.Object) bool { return asRuntime(a).Spec.TargetRef.Name == obj.GetName() }):
+		return 1
+	default:
+		return 0
 	}
 }
 

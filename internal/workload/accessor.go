@@ -65,6 +65,20 @@ func (a *Accessor) Live(ctx context.Context, t Target) (*Workload, error) {
 	return nil, fmt.Errorf("%s: no such kind of workload", t)
 }
 
+// InDoubt reports whether a write to a workload whose outcome is unknown may still land on
+// what Get showed.
+func (a *Accessor) InDoubt(t Target) bool {
+	switch t.Kind {
+	case Deployment:
+		return a.views.Deployments.InDoubt(t.key())
+	case StatefulSet:
+		return a.views.StatefulSets.InDoubt(t.key())
+	case Sandbox:
+		return a.views.Sandboxes.InDoubt(t.key())
+	}
+	return false
+}
+
 func load[T client.Object](
 	ctx context.Context, t Target,
 	get func(context.Context, types.NamespacedName) (T, bool, error),
