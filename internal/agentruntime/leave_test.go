@@ -208,20 +208,9 @@ func TestStampsThatMayStillLandAreNotLeft(t *testing.T) {
 
 func TestLeavingAfterARolloutThatStalledTakesItsTurn(t *testing.T) {
 	onBoth(t, func(_ *testing.T, w *world) {
-		w.options.MaxConcurrentRestarts = 1
-		w.restart()
-		w.configure("one")
-		running(w, "a")
-		running(w, "b")
+		w.inTurn()
 		w.box("next")
-		w.settle()
-		w.configure("two")
-		w.asleep = true
-		w.settle()
-		w.clock.Step(stallLimit)
-		w.settle()
-		w.expectReady("a", api.ReasonRolloutStalled)
-		w.expectReady("b", api.ReasonRollingOut)
+		w.stall()
 		w.runtimes.edit("a", func(a *api.AgentRuntime) { a.Spec.TargetRef.Name = "next" })
 		w.settle()
 		w.expectReady("a", api.ReasonRolloutPending)
@@ -234,10 +223,7 @@ func TestLeavingAfterARolloutThatStalledTakesItsTurn(t *testing.T) {
 
 func TestLeavingThatStallsLetsOthersBegin(t *testing.T) {
 	onBoth(t, func(_ *testing.T, w *world) {
-		w.options.MaxConcurrentRestarts = 1
-		w.restart()
-		running(w, "a")
-		running(w, "b")
+		w.inTurn()
 		w.box("next")
 		w.settle()
 		w.asleep = true

@@ -130,14 +130,20 @@ func TestRolloutsOfOneChangeDoNotBeginAtOnce(t *testing.T) {
 	}
 }
 
-func TestARolloutThatStallsLetsOthersBegin(t *testing.T) {
-	w := newWorld(t)
+// inTurn has two AgentRuntimes, a and b, of which one may roll out at a time.
+func (w *world) inTurn() {
+	w.t.Helper()
 	w.options.MaxConcurrentRestarts = 1
 	w.restart()
 	w.configure("one")
 	running(w, "a")
 	running(w, "b")
 	w.settle()
+}
+
+// stall lets the rollout of a stall, for which b waits. Nobody but the controller acts.
+func (w *world) stall() {
+	w.t.Helper()
 	w.configure("two")
 	w.asleep = true
 	w.settle()
@@ -146,6 +152,12 @@ func TestARolloutThatStallsLetsOthersBegin(t *testing.T) {
 	w.settle()
 	w.expectReady("a", api.ReasonRolloutStalled)
 	w.expectReady("b", api.ReasonRollingOut)
+}
+
+func TestARolloutThatStallsLetsOthersBegin(t *testing.T) {
+	w := newWorld(t)
+	w.inTurn()
+	w.stall()
 	w.asleep = false
 	w.settle()
 	w.expectReady("a", api.ReasonConfigured)

@@ -112,11 +112,11 @@ func part(seen observed, l leaving, now time.Time, late bool) *verdict {
 	case w == nil, !w.Deleting && !w.Bears() && !seen.pass.asked[l.target]:
 		v.act = askFor{l.target}
 		return v
-	case !w.Deleting && !w.Bears() && l.inDoubt:
-		// The stamps may still land. They do not on any other version than they were meant for.
-		v.act = release{w, &workload.Record{Runtime: a.UID, Observed: true}}
-		return v
-	case w.Deleting, !w.Bears(), w.Record != nil && w.Record.Runtime != a.UID:
+	case w.Deleting:
+		return nil
+	case !w.Bears():
+		return partFromDoubt(a, l, v)
+	case w.Record != nil && w.Record.Runtime != a.UID:
 		return nil
 	case late:
 		v.act = release{workload: w}
@@ -150,6 +150,16 @@ func partStarted(a *api.AgentRuntime, w *workload.Workload) *metav1.Time {
 		return nil
 	}
 	return a.Status.RolloutStartTime
+}
+
+// partFromDoubt sees to it that stamps which may still land do not: they cannot on any
+// other version of the workload than the one they were meant for.
+func partFromDoubt(a *api.AgentRuntime, l leaving, v *verdict) *verdict {
+	if !l.inDoubt {
+		return nil
+	}
+	v.act = release{l.workload, &workload.Record{Runtime: a.UID, Observed: true}}
+	return v
 }
 
 // partFirst takes the stamps off. The pods of a Sandbox stay as they are then, so which
