@@ -29,7 +29,12 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step, learnt
 	case askFor:
 		found, err := r.workloads.Live(ctx, do.target)
 		if err != nil && !workload.NotServed(err) {
-			return fmt.Errorf("ask for %s: %w", do.target, err)
+			err = fmt.Errorf("ask for %s: %w", do.target, err)
+			if a.DeletionTimestamp == nil {
+				return err
+			}
+			learnt.refusal = err // it is not waited for without end
+			return nil
 		}
 		learnt.asked[do.target], learnt.absent[do.target] = true, found == nil
 		return nil
@@ -123,7 +128,8 @@ func (r *Reconciler) replace(ctx context.Context, a *api.AgentRuntime, do replac
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, a *api.AgentRuntime, do removeFinalizer) error {
 	kept := slices.DeleteFunc(slices.Clone(a.Finalizers), func(f string) bool { return f == api.Finalizer })
-	if err := r.patchFinalizers(ctx, a, kept); err != nil {
+	err := r.patchFinalizers(ctx, a, kept)
+	if err != nil && !consistent.Again(err) { // one that may have landed is not seen again
 		return err
 	}
 	r.forget(a.UID)
@@ -131,7 +137,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, a *api.AgentRuntime, d
 		log.FromContext(ctx).Info("The AgentRuntime goes without having cleaned up", "why", do.left)
 		r.env.Events.Eventf(a, nil, corev1.EventTypeWarning, api.EventReleaseAbandoned, actionRelease, "%s", do.left)
 	}
-	return nil
+	return err
 }
 
 func (r *Reconciler) patchFinalizers(ctx context.Context, a *api.AgentRuntime, finalizers []string) error {

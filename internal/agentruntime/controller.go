@@ -129,6 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		switch end := next.(type) {
 		case rest:
 			r.metrics.setPending(req.NamespacedName, waits(seen.runtime))
+			r.outOfTrouble(seen.runtime.UID)
 			if end.until.IsZero() {
 				return reconcile.Result{}, nil
 			}
@@ -137,7 +138,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			r.inTrouble(seen.runtime, now)
 			return reconcile.Result{}, end.err
 		}
-		if err := learnt.again(next, r.apply(ctx, seen, next, &learnt)); err != nil {
+		if err := learnt.again(seen.runtime, next, r.apply(ctx, seen, next, &learnt)); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -173,8 +174,10 @@ func newPass() pass {
 }
 
 // again keeps errors to itself whose answer is to look again, once for the same step: a
-// server that does not answer is not asked over and over.
-func (p *pass) again(done step, err error) error {
+// server that does not answer is not asked over and over. After that, what a webhook that
+// is down answers is a refusal; so is all that keeps a workload from being left at the
+// end, which is not waited for without end.
+func (p *pass) again(a *api.AgentRuntime, done step, err error) error {
 	if !consistent.Again(err) {
 		return err
 	}
@@ -183,7 +186,7 @@ func (p *pass) again(done step, err error) error {
 	case p.undecided != name:
 		p.undecided = name
 		return nil
-	case isOnWorkload(done) && apierrors.IsInternalError(err): // as it does while a webhook is down
+	case isOnWorkload(done) && (apierrors.IsInternalError(err) || a.DeletionTimestamp != nil):
 		p.refusal = err
 		return nil
 	default:

@@ -137,7 +137,7 @@ func told(seen observed, now time.Time) observed {
 	switch {
 	case conflict.Reason == api.ReasonStampsRemoved && w.Wiped(a.UID, want):
 		seen.heldUntil = now.Add(lastWipeDelay) // at the latest
-	case ready.Reason == api.ReasonConfigApplyError && !w.Stamped(want):
+	case ready.Reason == api.ReasonConfigApplyError && (!w.Stamped(want) || needOf(seen).move == workload.Replace):
 		seen.pass.refusal = refusal{ready.Message, conflict.Reason == api.ReasonFieldConflict, seen.target}
 	case rolloutReason(a) == api.ReasonRolloutPending && !rolledOut(a):
 		_, seen.pass.noSlot, _ = strings.Cut(saidOf(a.Status, api.ConditionRolloutComplete).Message, slotless)

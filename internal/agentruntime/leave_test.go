@@ -137,7 +137,13 @@ func TestNothingKeepsAnAgentRuntimeThatIsDeleted(t *testing.T) {
 		"the workload goes as well":   {func(w *world) { w.boxes.expire("box") }, false},
 		"the workload may not change": {func(w *world) { w.boxes.writeErr = forbidden }, true},
 		"its controller is down":      {func(w *world) { w.asleep = true }, true},
-		"pods may not be deleted":     {func(w *world) { w.pods.writeErr = forbidden }, true},
+		"nobody says whether the stamps are off": {func(w *world) {
+			w.boxes.edit("box", func(s *agents.Sandbox) {
+				s.Labels, s.Annotations, s.Spec.PodTemplate.Metadata = nil, nil, agents.PodMetadata{}
+			})
+			w.boxes.readErr = forbidden
+		}, true},
+		"pods may not be deleted": {func(w *world) { w.pods.writeErr = forbidden }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, w *world) {
@@ -188,6 +194,9 @@ func TestAProcessThatWasAwayDoesNotGiveUpAtTheFirstError(t *testing.T) {
 func TestStampsThatMayStillLandAreNotLeft(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		w.box("box")
+		w.settle()
+		// Of its own accord it would get its pod later.
+		w.boxes.edit("box", func(s *agents.Sandbox) { s.Spec.PodTemplate.Spec.Hostname = "edited" })
 		w.settle()
 		w.runtime("box")
 		w.boxes.delays = true

@@ -109,21 +109,18 @@ func part(seen observed, l leaving, now time.Time, late bool) *verdict {
 	switch {
 	case l.heir, l.unserved, seen.pass.absent[l.target], seen.pass.released[l.target]:
 		return nil
-	case w == nil, !w.Deleting && !w.Bears() && !seen.pass.asked[l.target]:
+	case w == nil, !w.BearsOf(a.UID) && !seen.pass.asked[l.target]:
 		v.act = askFor{l.target}
 		return v
-	case w.Deleting:
-		return nil
-	case !w.Bears():
+	case !w.BearsOf(a.UID):
 		return partFromDoubt(a, l, v)
-	case w.Record != nil && w.Record.Runtime != a.UID:
-		return nil
 	case late:
 		v.act = release{workload: w}
 		return v
 	case !w.Recorded(a.UID, none):
 		return partFirst(seen, w, v, now)
-	case w.Has != none: // somebody else wants it on the pods, and has it
+	case w.Has != none, w.Record.Generation == 0:
+		// Somebody else wants it on the pods, and has it; or only the record is left.
 		v.act = release{workload: w}
 		return v
 	}
@@ -155,10 +152,15 @@ func partStarted(a *api.AgentRuntime, w *workload.Workload) *metav1.Time {
 // partFromDoubt sees to it that stamps which may still land do not: they cannot on any
 // other version of the workload than the one they were meant for.
 func partFromDoubt(a *api.AgentRuntime, l leaving, v *verdict) *verdict {
-	if !l.inDoubt {
+	w := l.workload
+	switch {
+	case !l.inDoubt, w.Deleting, w.OwnedByPool:
 		return nil
+	case w.Bears(): // another's, who is gone
+		v.act = release{workload: w}
+	default:
+		v.act = release{w, &workload.Record{Runtime: a.UID}}
 	}
-	v.act = release{l.workload, &workload.Record{Runtime: a.UID, Observed: true}}
 	return v
 }
 

@@ -40,7 +40,7 @@ func (r *Reconciler) claimChanged(before, after client.Object) []reconcile.Reque
 	if after == nil {
 		gone := before.(*extensions.SandboxClaim)
 		r.memory.forget(gone.UID)
-		return append(requests(r.roster.Leave(gone.UID)), control.Request(gone.Namespace, gone.Name))
+		return append(requests(r.roster.Gone(gone.UID)), control.Request(gone.Namespace, gone.Name))
 	}
 	claim := after.(*extensions.SandboxClaim)
 	var wake []types.NamespacedName
@@ -48,7 +48,7 @@ func (r *Reconciler) claimChanged(before, after client.Object) []reconcile.Reque
 		// A list after a broken watch shows the next claim of the name in the place of one
 		// whose deletion nobody saw.
 		r.memory.forget(before.GetUID())
-		wake, before = r.roster.Leave(before.GetUID()), nil
+		wake, before = r.roster.Gone(before.GetUID()), nil
 	}
 	if before == nil {
 		r.memory.see(claim, r.env.Clock.Now())

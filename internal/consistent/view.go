@@ -369,8 +369,14 @@ func (v *View[T]) tell(e *entry[T]) {
 // tellSettled tells that it turned out what came of a write to the status of the object
 // under key.
 func (v *View[T]) tellSettled(key types.NamespacedName) {
-	if obj, ok := v.read(key); ok {
-		v.settled(obj)
+	obj, ok := v.read(key)
+	if !ok {
+		return
+	}
+	v.settled(obj)
+	// It may have gone while that was told, and the event of that have come first.
+	if now, ok := v.read(key); !ok || now.GetUID() != obj.GetUID() {
+		v.vanished(obj)
 	}
 }
 

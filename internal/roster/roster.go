@@ -270,14 +270,13 @@ func (r *Roster) Recheck(member types.UID) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.pools {
+		delete(p.declined, member)
 		if claim, ok := p.taken[member]; ok {
-			delete(p.declined, member)
 			return []types.NamespacedName{p.promised[claim].claim.Key}
 		}
 		if at := slices.IndexFunc(p.aside, func(m Member) bool { return m.UID == member }); at >= 0 {
 			m := p.aside[at]
 			p.aside = slices.Delete(p.aside, at, at+1)
-			delete(p.declined, member)
 			p.readyAt[m.UID] = p.ready.PushBack(m)
 			return r.serve(p)
 		}
@@ -312,6 +311,18 @@ func (r *Roster) settle(w waiter) {
 func (r *Roster) Leave(claim types.UID) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.leave(claim)
+}
+
+// Gone is Leave for a claim that does not exist any more.
+func (r *Roster) Gone(claim types.UID) []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.pools {
+		for _, claims := range p.declined {
+			claims.Delete(claim)
+		}
+	}
 	return r.leave(claim)
 }
 

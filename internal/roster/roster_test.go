@@ -244,6 +244,22 @@ func TestAMemberThatAClaimRejectedDoesNotComeBackToIt(t *testing.T) {
 	}
 }
 
+func TestWhatRejectedIsForgottenWithItsClaim(t *testing.T) {
+	r := New()
+	r.Enter(python, claimOf(0))
+	r.Update(python, memberOf(0), Ready)
+	r.Take(python, claimOf(0))
+	r.Reject(claimOf(0).UID)
+	r.Leave(claimOf(0).UID) // it may come back
+	if n := r.pools[python].declined[memberOf(0).UID].Len(); n != 1 {
+		t.Errorf("%d claims have rejected the member", n)
+	}
+	r.Gone(claimOf(0).UID)
+	if n := r.pools[python].declined[memberOf(0).UID].Len(); n != 0 {
+		t.Errorf("%d claims that are gone have rejected the member", n)
+	}
+}
+
 func TestAnOlderClaimThatComesLateWakesTheOneThatWaitsInVain(t *testing.T) {
 	r := New()
 	r.Update(python, memberOf(0), ComingUp)

@@ -88,6 +88,12 @@ func (w *Workload) Bears() bool {
 	return w.Record != nil || w.Has != (Stamps{}) || w.managedBy == api.ManagedBy
 }
 
+// BearsOf reports whether that is an AgentRuntime's own, as far as can be told, and the
+// workload is to stay.
+func (w *Workload) BearsOf(runtime types.UID) bool {
+	return !w.Deleting && w.Bears() && (w.Record == nil || w.Record.Runtime == runtime)
+}
+
 // Recorded reports whether the record is the AgentRuntime's, of these stamps.
 func (w *Workload) Recorded(runtime types.UID, want Stamps) bool {
 	return w.Record != nil && w.Record.Runtime == runtime && w.Record.Stamps == want
