@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -94,7 +95,7 @@ func (w *world) ownedOnce(sandboxes int) {
 func TestBudgetsOfAWarmClaim(t *testing.T) {
 	w := newWorld(t)
 	w.template("python")
-	w.pool("python", "python", 1)
+	pool := w.pool("python", "python", 1)
 	counts := map[string]map[string]int{}
 	measure := func(during func()) {
 		for _, controller := range []string{"claim", "sandbox", "warmpool", "template"} {
@@ -108,7 +109,9 @@ func TestBudgetsOfAWarmClaim(t *testing.T) {
 	measure(func() {
 		w.claim("task", "python")
 		bound = w.ready("task")
-		w.full("python", 1)
+		await(w, &agents.SandboxList{}, "the next member to be ready", func(s *agents.Sandbox) bool {
+			return control.IsControlledBy(s, pool.UID) && meta.IsStatusConditionTrue(s.Status.Conditions, agents.ConditionReady)
+		})
 		await(w, &corev1.PodList{}, "the pod to carry the claim's UID", func(p *corev1.Pod) bool {
 			return p.Name == bound.Status.Sandbox.Name && p.Labels[agents.LabelClaimUID] == string(bound.UID)
 		})
@@ -127,6 +130,9 @@ func TestBudgetsOfAWarmClaim(t *testing.T) {
 		t.Errorf("%d passes, want at most 3", n)
 	}
 
+	// What the pool still has to say of the refill it has said once it tells of one more.
+	w.must(w.Patch(w.Context(), pool, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`))))
+	w.full("python", 2)
 	measure(func() {
 		w.must(w.Delete(w.Context(), bound))
 		w.gone(&agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: bound.Status.Sandbox.Name}})
