@@ -132,7 +132,9 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, a *api.AgentRuntime, d
 	if err != nil && !consistent.Again(err) { // one that may have landed is not seen again
 		return err
 	}
-	r.forget(a.UID)
+	if err == nil {
+		r.forget(a.UID)
+	}
 	if do.left != "" {
 		log.FromContext(ctx).Info("The AgentRuntime goes without having cleaned up", "why", do.left)
 		r.env.Events.Eventf(a, nil, corev1.EventTypeWarning, api.EventReleaseAbandoned, actionRelease, "%s", do.left)
