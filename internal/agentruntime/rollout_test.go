@@ -206,24 +206,17 @@ func TestReadyIsFalseFromBeforeThePodIsReplacedUntilTheNextIsReady(t *testing.T)
 		w.settle()
 		old := w.pods.get("box").UID
 		w.configure("two")
-		for range 30 {
-			version := w.version
-			if err := w.pass("box"); err != nil {
-				t.Fatal(err)
-			}
-			s, p := w.status("box"), w.pods.get("box")
-			if p != nil && p.UID == old && (s.Phase == api.PhaseActive || s.ConfiguredPods > 0) && s.DesiredConfigHash == s.AppliedConfigHash {
-				t.Fatalf("it is %s with %d configured pods, and the old pod is there", s.Phase, s.ConfiguredPods)
-			}
-			w.play()
-			if w.version == version {
-				break
+		w.writes = nil
+		w.onWrite = func(what string) {
+			p := w.pods.get("box")
+			if s := w.status("box"); p != nil && p.UID == old && s.Phase == api.PhaseActive {
+				t.Errorf("after %q it is %s, and the old pod is there: %v", what, s.Phase, w.writes)
 			}
 		}
+		w.settle()
 		w.expectReady("box", api.ReasonConfigured)
-		first := slices.Index(w.writes, "delete pods box")
-		if before := slices.Index(w.writes, "status agentruntimes box"); first < 0 || before < 0 || before > first {
-			t.Errorf("the status came too late: %v", w.writes)
+		if countOf(w.writes, "delete pods box") != 1 {
+			t.Errorf("the pod was not replaced once: %v", w.writes)
 		}
 	})
 }
@@ -268,4 +261,19 @@ func TestARepeatWritesNothingAndTellsNothing(t *testing.T) {
 			t.Errorf("writes: %v, events: %v", w.writes, w.events)
 		}
 	})
+}
+
+func TestOnlyATransitionIsTold(t *testing.T) {
+	said := func(reason, message string) api.AgentRuntimeStatus {
+		c := conditions{now: start}
+		c.set(api.ConditionReady, no(reason, message))
+		c.set(api.ConditionTargetResolved, no(api.ReasonTargetNotFound, message))
+		return api.AgentRuntimeStatus{Conditions: c.list}
+	}
+	if told := news(api.AgentRuntimeStatus{}, said(api.ReasonRolloutStalled, "one")); len(told) != 2 {
+		t.Errorf("of what is new %v is told", told)
+	}
+	if told := news(said(api.ReasonRolloutStalled, "one"), said(api.ReasonRolloutStalled, "two")); len(told) != 0 {
+		t.Errorf("the same is told in other words: %v", told)
+	}
 }

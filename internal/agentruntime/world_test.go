@@ -55,6 +55,8 @@ type world struct {
 	events   []string
 	r        *Reconciler
 
+	// onWrite, if set, looks at the world right after each write of the controller's.
+	onWrite func(what string)
 	// revisions says that the Sandboxes' controller computes revisions.
 	revisions bool
 	// unready says that new pods do not become Ready.
@@ -106,6 +108,9 @@ func (l lister) ListConfigMaps(_ context.Context, namespace, _ string) ([]*corev
 // wrote records a write of the controller's, and ends the process if it is time.
 func (w *world) wrote(what string) error {
 	w.writes = append(w.writes, what)
+	if w.onWrite != nil {
+		w.onWrite(what)
+	}
 	if w.crashAt > 0 && len(w.writes) == w.crashAt {
 		return errCrash
 	}
