@@ -3,6 +3,8 @@
 package claim
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
@@ -40,23 +42,26 @@ func unfit(from source, s *agents.Sandbox, pods []*corev1.Pod) string {
 
 // podUnfit looks at the pods the member owns.
 func podUnfit(s *agents.Sandbox, pods []*corev1.Pod) string {
-	var live []*corev1.Pod
-	for _, pod := range pods {
-		if pod.DeletionTimestamp == nil {
-			live = append(live, pod)
-		}
-	}
+	alive := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !live(pod) })
 	switch {
-	case len(live) == 0:
+	case len(alive) == 0:
 		return "has no pod"
-	case len(live) > 1:
+	case len(alive) > 1:
 		return "has more than one pod"
-	case !podReady(live[0]):
+	case !podReady(alive[0]):
 		return "has a pod that is not ready"
-	case len(live[0].Status.PodIPs) == 0, len(s.Status.PodIPs) == 0:
+	case len(alive[0].Status.PodIPs) == 0, len(s.Status.PodIPs) == 0:
 		return "has no pod IP"
 	}
 	return ""
+}
+
+// live reports whether there is a pod that is not being deleted.
+func live(pod *corev1.Pod) bool { return pod != nil && pod.DeletionTimestamp == nil }
+
+// serves reports whether a pod is all that a member needs of it.
+func serves(pod *corev1.Pod) bool {
+	return live(pod) && podReady(pod) && len(pod.Status.PodIPs) > 0
 }
 
 func podReady(pod *corev1.Pod) bool {

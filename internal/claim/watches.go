@@ -132,18 +132,27 @@ func sameCondition(old, current *agents.Sandbox, kind string) bool {
 	return was == nil && is == nil || was != nil && is != nil && *was == *is
 }
 
-// podChanged looks at members again that were passed over because of their pod. When
-// that is ready again before anybody has said on the member that it was not, the member
-// never changes.
+// podChanged looks at members again that were passed over because of their pods. When
+// those are as they should be before anybody has said on the member that they were not,
+// the member never changes.
 func (r *Reconciler) podChanged(before, after client.Object) []reconcile.Request {
-	ready := func(obj client.Object) bool {
-		pod, ok := obj.(*corev1.Pod)
-		return ok && podReady(pod)
+	old, current := asPod(before), asPod(after)
+	var wake []types.NamespacedName
+	same := old != nil && current != nil && old.UID == current.UID && control.ControllerUID(old) == control.ControllerUID(current)
+	resync := same && old.ResourceVersion == current.ResourceVersion
+	if serves(current) && (resync || !same || !serves(old)) {
+		wake = append(wake, r.roster.Recheck(control.ControllerUID(current))...)
 	}
-	if !ready(after) || ready(before) && before.GetResourceVersion() != after.GetResourceVersion() {
-		return nil
+	if live(old) && (!same || !live(current)) {
+		// It may have been one pod too many.
+		wake = append(wake, r.roster.Recheck(control.ControllerUID(old))...)
 	}
-	return requests(r.roster.Recheck(control.ControllerUID(after)))
+	return requests(wake)
+}
+
+func asPod(obj client.Object) *corev1.Pod {
+	pod, _ := obj.(*corev1.Pod)
+	return pod
 }
 
 // memberChanged brings the roster up to date.

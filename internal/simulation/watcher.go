@@ -34,16 +34,16 @@ type watcher struct {
 	// lead: it looks like the leader's own writing.
 	echoes map[thing]bool
 	// made is when something of each name was made last.
-	made      map[thing]time.Time
-	evidence  evidence
-	claims    map[types.UID]*claimRecord
-	pods      map[types.UID]bool   // were ever a Sandbox's
-	owners    map[types.UID]bool   // Sandboxes that ever had a pod
-	stamps    map[types.UID]string // of another controller, by Sandbox
-	pools     map[string][]client.Object
-	templates map[string][]client.Object // every state, by name; nil is absence
-	since     map[string][]uint64        // since which version, by resource and name
-	agents    *agentWatcher              // nil unless the run is about AgentRuntimes
+	made     map[thing]time.Time
+	evidence evidence
+	claims   map[types.UID]*claimRecord
+	pods     map[types.UID]bool   // were ever a Sandbox's
+	owners   map[types.UID]bool   // Sandboxes that ever had a pod
+	stamps   map[types.UID]string // of another controller, by Sandbox
+	// Every state of those that there ever was, by name; nil is absence.
+	pools, templates, claimed map[string][]client.Object
+	since                     map[string][]uint64 // since which version, by resource and name
+	agents                    *agentWatcher       // nil unless the run is about AgentRuntimes
 }
 
 type claimRecord struct {
@@ -56,7 +56,7 @@ func (w *watcher) begin(run *Run) {
 		run: run, claims: map[types.UID]*claimRecord{}, pods: map[types.UID]bool{}, owners: map[types.UID]bool{}, stamps: map[types.UID]string{},
 		echoes: map[thing]bool{}, bestowed: map[types.UID]bool{}, tried: map[client.ObjectKey]uint64{},
 		triedMaking: map[types.UID]uint64{}, made: map[thing]time.Time{}, evidence: evidence{},
-		pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, since: map[string][]uint64{},
+		pools: map[string][]client.Object{}, templates: map[string][]client.Object{}, claimed: map[string][]client.Object{}, since: map[string][]uint64{},
 	}
 	if run.settings.World == Agents {
 		w.agents = newAgentWatcher(w)
@@ -91,6 +91,7 @@ func (w *watcher) changed(resource string, before, after client.Object) {
 	case "sandboxes":
 		w.sandboxChanged(asSandbox(before), asSandbox(after))
 	case "sandboxclaims":
+		w.remember(w.claimed, resource, obj.GetName(), after)
 		w.claimChanged(asClaim(before), asClaim(after))
 	case "sandboxwarmpools":
 		w.remember(w.pools, resource, obj.GetName(), after)

@@ -3,10 +3,12 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
@@ -94,16 +96,25 @@ func (w *watcher) sandboxWritten(before, after *agents.Sandbox) {
 }
 
 // surplusDeleted holds that of a claim's Sandboxes none is deleted before the claim says
-// which one stays, lest the other turns out to be the one that it is bound to. What
-// expires goes in any case.
+// which one stays, lest the other turns out to be the one that it is bound to. It has said
+// so at some time since the writer's pass began: a delete that is late may come when that
+// one is gone. What expires goes in any case.
 func (w *watcher) surplusDeleted(s *agents.Sandbox) {
-	if w.run.writer.controller != "claim" || w.overlap.on {
+	writer := w.run.writer
+	if writer.controller != "claim" || w.overlap.on {
 		return
 	}
 	for _, obj := range w.run.server.peek("sandboxclaims") {
 		c := obj.(*extensions.SandboxClaim)
-		if control.IsControlledBy(s, c.UID) && c.Status.Sandbox.UID == "" && c.Spec.Lifecycle.ShutdownTime == nil && c.Spec.Lifecycle.TTLSecondsAfterFinished == nil {
-			w.run.fail(surplusLater, "%s deleted Sandbox %s of claim %s, which names none so far", w.run.writer, s.Name, c.Name)
+		if !control.IsControlledBy(s, c.UID) || c.Spec.Lifecycle.ShutdownTime != nil || c.Spec.Lifecycle.TTLSecondsAfterFinished != nil {
+			continue
+		}
+		named := func(state client.Object) bool {
+			past := asClaim(state)
+			return past != nil && past.UID == c.UID && past.Status.Sandbox.UID != ""
+		}
+		if !slices.ContainsFunc(w.statesSince(w.claimed, "sandboxclaims", c.Name, writer.seen.began), named) {
+			w.run.fail(surplusLater, "%s deleted Sandbox %s of claim %s, which has named none since the pass began", writer, s.Name, c.Name)
 		}
 	}
 }
