@@ -78,7 +78,20 @@ func (w *wire) view() (*View[*corev1.Pod], *clocktesting.FakePassiveClock) {
 	if err := CheckVersion(store); err != nil {
 		w.t.Fatal(err)
 	}
-	return New(Options[*corev1.Pod]{Name: "pods", API: w.server, Store: store, Clock: clock, Indexes: byOwner, Transform: slim}), clock
+	v := New(Options[*corev1.Pod]{Name: "pods", API: w.server, Store: store, Clock: clock, Indexes: byOwner, Transform: slim})
+	w.handle(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { v.Told(obj.(*corev1.Pod)) },
+		UpdateFunc: func(_, after any) { v.Told(after.(*corev1.Pod)) },
+	})
+	return v, clock
+}
+
+// handle adds a handler to the informer.
+func (w *wire) handle(h cache.ResourceEventHandler) {
+	if _, err := w.informer.AddEventHandler(h); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
 }
 
 // watch answers the informer's request: a streaming list, or a watch from where

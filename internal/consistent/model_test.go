@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -29,12 +30,18 @@ type model struct {
 	depth  int // of steps that run while the reply to another is under way
 
 	floor map[types.NamespacedName]uint64
+	// unsure is the floor before that of a create of unknown outcome that landed and was
+	// not shown yet: a read that finds nothing does not prove that it is over.
+	unsure map[types.NamespacedName]uint64
 	known map[types.NamespacedName]sets.Set[types.UID] // shown, or written to
 	gone  sets.Set[types.UID]                          // proved absent to the view
 	dying sets.Set[types.UID]                          // own deletes that landed
 	late  []lateCreate
 	op    *landing // of the own write under way
 	count map[string]int
+	// acted are versions that were shown, and may have been acted on, since when nobody
+	// was told of the key in a way that compares with them.
+	acted map[types.NamespacedName]sets.Set[uint64]
 }
 
 type landing struct {
@@ -59,7 +66,7 @@ func modelKeys() []types.NamespacedName {
 // TestRandomHistories runs own writes with every fault, foreign writes, a held-back
 // informer, sweeps and late replies in a random order, and checks every read.
 func TestRandomHistories(t *testing.T) {
-	steps, seeds := 2000, 20
+	steps, seeds := 2000, 40
 	if testing.Short() {
 		seeds = 4
 	}
@@ -79,8 +86,8 @@ func TestRandomHistories(t *testing.T) {
 		})
 	}
 	// The run is worth something only if it went everywhere.
-	for _, what := range []string{"undecided", "gone", "acknowledged", "landed late", "shown terminating", "shown", "absent", "nested", "entries swept", "lagging", "relists"} {
-		if total[what] < seeds {
+	for _, what := range []string{"undecided", "gone", "acknowledged", "landed late", "shown terminating", "shown", "absent", "nested", "entries swept", "lagging", "relists", "told to look"} {
+		if total[what] < seeds/2 {
 			t.Errorf("%q happened %d times only", what, total[what])
 		}
 	}
@@ -88,12 +95,27 @@ func TestRandomHistories(t *testing.T) {
 
 func newModel(b *bench, seed uint64) *model {
 	m := &model{
+		acted: map[types.NamespacedName]sets.Set[uint64]{},
 		bench: b, random: rand.New(rand.NewPCG(seed, 1)),
-		floor: map[types.NamespacedName]uint64{}, known: map[types.NamespacedName]sets.Set[types.UID]{},
+		floor: map[types.NamespacedName]uint64{}, unsure: map[types.NamespacedName]uint64{}, known: map[types.NamespacedName]sets.Set[types.UID]{},
 		gone: sets.New[types.UID](), dying: sets.New[types.UID](), count: map[string]int{},
 	}
 	for _, key := range modelKeys() {
-		m.known[key] = sets.New[types.UID]()
+		m.known[key], m.acted[key] = sets.New[types.UID](), sets.New[uint64]()
+	}
+	b.wire.handle(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(before, _ any) { m.compared(before.(*corev1.Pod)) },
+		DeleteFunc: func(obj any) {
+			if missed, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = missed.Obj
+			}
+			m.ended(obj.(*corev1.Pod))
+		},
+	})
+	b.view.vanished = m.ended
+	b.view.lookAgain = func(now *corev1.Pod) {
+		m.count["told to look"]++
+		m.acted[client.ObjectKeyFromObject(now)].Clear()
 	}
 	b.server.landed = func(verb Verb, c change) {
 		if m.op != nil {
@@ -189,6 +211,12 @@ func (m *model) learn(op *landing) {
 	case op.pod == nil: // did not land
 	case op.verb == VerbDelete:
 		m.dying.Insert(op.pod.UID)
+	case op.verb == VerbCreate:
+		key := client.ObjectKeyFromObject(op.pod)
+		if _, ok := m.unsure[key]; !ok {
+			m.unsure[key] = m.floor[key]
+		}
+		m.floor[key] = max(m.floor[key], op.version)
 	default:
 		m.raise(client.ObjectKeyFromObject(op.pod), op.pod.UID, op.version)
 	}
@@ -197,6 +225,7 @@ func (m *model) learn(op *landing) {
 func (m *model) raise(key types.NamespacedName, uid types.UID, version uint64) {
 	m.floor[key] = max(m.floor[key], version)
 	m.known[key].Insert(uid)
+	delete(m.unsure, key)
 }
 
 func (m *model) create(key types.NamespacedName) {
@@ -266,6 +295,21 @@ func (m *model) landLate() {
 	}
 }
 
+// compared says that an event compared before with what came after.
+func (m *model) compared(before *corev1.Pod) {
+	m.acted[client.ObjectKeyFromObject(before)].Delete(version(before.ResourceVersion))
+}
+
+// ended says that an event or the view told of an end: every version up to it is of the past.
+func (m *model) ended(last *corev1.Pod) {
+	acted := m.acted[client.ObjectKeyFromObject(last)]
+	for v := range acted {
+		if v <= version(last.ResourceVersion) {
+			acted.Delete(v)
+		}
+	}
+}
+
 // look reads a key and checks what is shown.
 func (m *model) look(key types.NamespacedName) *corev1.Pod {
 	check := m.expect(key)
@@ -329,11 +373,19 @@ func (m *model) listsLate(owner string, late []lateCreate) {
 // expect returns the check of a read of key that starts now.
 func (m *model) expect(key types.NamespacedName) func(*corev1.Pod, bool) {
 	floor, gone, dying := m.floor[key], m.gone.Clone(), m.dying.Clone()
+	sure, unsure := m.unsure[key]
 	return func(got *corev1.Pod, ok bool) {
 		m.Helper()
 		if !ok {
 			m.count["absent"]++
-			m.floor[key] = max(m.floor[key], m.endAfter(key, floor))
+			if !unsure {
+				sure = floor
+			}
+			if _, ok := m.unsure[key]; ok {
+				m.floor[key] = 0
+				delete(m.unsure, key)
+			}
+			m.floor[key] = max(m.floor[key], m.endAfter(key, sure))
 			return
 		}
 		m.count["shown"]++
@@ -348,6 +400,7 @@ func (m *model) expect(key types.NamespacedName) func(*corev1.Pod, bool) {
 		}
 		m.authentic(key, got)
 		m.raise(key, got.UID, rv)
+		m.acted[key].Insert(rv)
 	}
 }
 
@@ -420,9 +473,13 @@ func (m *model) converge() {
 	m.entries(0)
 	for _, key := range modelKeys() {
 		if now := m.server.now(key); now != nil {
+			m.acted[key].Delete(version(now.ResourceVersion))
 			m.shows(now)
 		} else {
 			m.absent(key.Name)
+		}
+		if left := m.acted[key]; left.Len() > 0 {
+			m.Errorf("nobody was told to look at %s again, of which versions %v were shown", key.Name, sets.List(left))
 		}
 	}
 }

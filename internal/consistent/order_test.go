@@ -69,13 +69,15 @@ var listers = map[string]func(*View[*corev1.Pod], string) []*corev1.Pod{
 	"hits before keys": func(v *View[*corev1.Pod], value string) []*corev1.Pod {
 		hits := v.store.ByIndex("owner", value)
 		written, removals := v.written(indexValue{"owner", value})
-		return v.joinedHits(indexValue{"owner", value}, written, removals, hits)
+		found, _ := v.joinedHits(indexValue{"owner", value}, written, removals, hits)
+		return found
 	},
 	"removals not noticed": func(v *View[*corev1.Pod], value string) []*corev1.Pod {
 		written, _ := v.written(indexValue{"owner", value})
 		hits := v.store.ByIndex("owner", value)
 		_, removals := v.written(indexValue{"owner", value})
-		return v.joinedHits(indexValue{"owner", value}, written, removals, hits)
+		found, _ := v.joinedHits(indexValue{"owner", value}, written, removals, hits)
+		return found
 	},
 }
 

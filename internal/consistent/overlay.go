@@ -24,6 +24,9 @@ type entry[T client.Object] struct {
 	dying *metav1.Time
 	// unknown are the writes to this key whose outcome is not known.
 	unknown []attempt[T]
+	// untold are the versions of uid that the view has shown before the informer did, and
+	// that it has not told its handlers of yet.
+	untold []uint64
 	// settledStatus says that it turned out, with this entry, what came of one to the status.
 	settledStatus bool
 
@@ -106,7 +109,7 @@ func (e *entry[T]) show(obj T) {
 		return
 	}
 	if uid != e.uid {
-		e.dying, e.gone = nil, false
+		e.dying, e.gone, e.untold = nil, false, nil
 	}
 	e.uid, e.rv, e.obj = uid, rv, obj
 }
@@ -121,6 +124,14 @@ func (e *entry[T]) end(uid types.UID, rv uint64) {
 		e.obj = none
 	}
 	e.uid, e.rv, e.gone, e.dying = uid, max(rv, e.rv), true, nil
+}
+
+// overtakes records that the view shows a version of which the store, at version s, may
+// not have told yet.
+func (e *entry[T]) overtakes(s uint64) {
+	if !e.gone && e.rv > s && !slices.Contains(e.untold, e.rv) {
+		e.untold = append(slices.Clone(e.untold), e.rv)
+	}
 }
 
 // terminating returns obj, with a deletion timestamp if a delete of it was accepted
@@ -175,6 +186,17 @@ func (o *overlay[T]) set(key types.NamespacedName, next *entry[T]) {
 		}
 		o.byIndex[value].Insert(key)
 	}
+}
+
+// told records that the informer has told its handlers of a version under key.
+func (o *overlay[T]) told(key types.NamespacedName, rv uint64) {
+	e := o.entries[key]
+	if e == nil || !slices.Contains(e.untold, rv) {
+		return
+	}
+	next := *e
+	next.untold = slices.DeleteFunc(slices.Clone(e.untold), func(v uint64) bool { return v == rv })
+	o.entries[key] = &next // its index values are the same
 }
 
 // remove removes old, the entry under key; nil is none.

@@ -47,7 +47,7 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 	keys, entries, s := v.snapshot()
 	now := v.clock.Now()
 	done := make([]bool, len(keys))
-	var gone, overdue, settled []int
+	var gone, overdue, again []int
 	lagging := false
 	for i, e := range entries {
 		stored, ok := v.stored(keys[i])
@@ -57,8 +57,8 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 			if e.outlived(stored, ok) {
 				gone = append(gone, i)
 			}
-			if slices.ContainsFunc(e.unknown, func(a attempt[T]) bool { return a.status }) {
-				settled = append(settled, i)
+			if len(e.untold) > 0 || slices.ContainsFunc(e.unknown, func(a attempt[T]) bool { return a.status }) {
+				again = append(again, i)
 			}
 		case e.overdue(now, s):
 			overdue = append(overdue, i)
@@ -71,9 +71,9 @@ func (v *View[T]) Sweep(ctx context.Context) error {
 	for _, i := range gone {
 		v.tell(entries[i])
 	}
-	slices.SortFunc(settled, byKey)
-	for _, i := range settled {
-		v.tellSettled(keys[i])
+	slices.SortFunc(again, byKey)
+	for _, i := range again {
+		v.tellToLook(keys[i])
 	}
 	v.mu.Lock()
 	v.lagging = lagging
@@ -192,14 +192,21 @@ func (v *View[T]) recheck(ctx context.Context, key types.NamespacedName, e *entr
 		saw := seen(obj, began)
 		settled = func(a attempt[T]) bool { return a.settledBy(saw) }
 		next.show(obj)
+		next.overtakes(s)
 	}
 	if s < e.rv {
 		next.since = e.since
 	}
 	next.unknown = slices.Clone(e.unknown)
 	next.settle(func(a attempt[T]) bool { return settled(a) || now.Sub(a.at) > forgetAfter })
-	if v.swap(key, e, next) && next.settledStatus {
-		v.tellSettled(key)
+	if !v.swap(key, e, next) {
+		return nil
+	}
+	if next.uid != e.uid {
+		v.tell(e)
+	}
+	if next.settledStatus || len(e.untold) > 0 {
+		v.tellToLook(key)
 	}
 	return nil
 }
@@ -229,6 +236,7 @@ func (v *View[T]) repair(ctx context.Context) error {
 		if _, _, err := v.Live(ctx, key); err != nil {
 			return err
 		}
+		v.tellToLook(key)
 		v.mu.Lock()
 		if len(v.reread) > 0 && v.reread[0] == key {
 			v.reread = v.reread[1:]

@@ -58,7 +58,7 @@ func TestWhatCameOfAnUnknownStatusWriteIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withInformer(t, func(b *bench) {
 				var told []string
-				b.view.settled = func(now *corev1.Pod) { told = append(told, string(now.Status.Phase)) }
+				b.view.lookAgain = func(now *corev1.Pod) { told = append(told, string(now.Status.Phase)) }
 				c.happens(b)
 				b.sweep()
 				b.sweep()

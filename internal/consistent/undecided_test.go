@@ -44,6 +44,15 @@ func TestUndecidedCreates(t *testing.T) {
 			b.shows(other)
 		})
 	})
+	t.Run("a create whose reply was lost shows that what had the name is gone, to whoever looks for that too", func(t *testing.T) {
+		withInformer(t, func(b *bench) {
+			b.server.remove(keyOf("old")) // the informer does not know
+			b.server.failNext(lostReply)
+			_, err := b.view.Create(ctx, pod("old", "one"))
+			b.unknown(err)
+			b.owns("two")
+		}, pod("old", "two"))
+	})
 	t.Run("absence does not settle a create, the same create under the same name does", func(t *testing.T) {
 		withInformer(t, func(b *bench) {
 			b.server.failNext(delayed)
@@ -292,6 +301,16 @@ func TestUndecidedPatches(t *testing.T) {
 }
 
 func TestUndecidedDeletes(t *testing.T) {
+	t.Run("a delete on the UID alone that landed on a later version is found under what that is of", func(t *testing.T) {
+		withInformer(t, func(b *bench) {
+			decidedOn := b.get("old")
+			b.server.edit(keyOf("old"), func(p *corev1.Pod) { p.Labels["owner"] = "two" })
+			b.server.failNext(lostReply)
+			b.unknown(b.view.Delete(ctx, decidedOn, Precondition{AnyVersion: true}))
+			b.wire.deliver(1)
+			b.owns("two")
+		}, pod("old", "one"))
+	})
 	t.Run("a delete whose reply was lost shows the object terminating or gone", func(t *testing.T) {
 		withInformer(t, func(b *bench) {
 			b.server.failNext(lostReply)

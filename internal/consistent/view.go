@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,11 +37,14 @@ type Options[T client.Object] struct {
 	// event may tell of that: while a watch is broken an object can come and go, or
 	// change hands and go. It may also be told of an object whose events did come.
 	Vanished func(last T)
-	// Settled, if set, is told when it turns out what came of a write to a status whose
-	// outcome was unknown, with the object as it is then. Such a write may land long after
-	// its writer gave it up, and who takes changes of a status for its own writer's, and
-	// sleeps through them, has to look again.
-	Settled func(now T)
+	// LookAgain, if set, is told of an object, as it is now, of which no event may tell
+	// what there is to tell. Either it turned out what came of a write to its status whose
+	// outcome was unknown: that may land long after its writer gave it up, and who takes
+	// changes of a status for its own writer's sleeps through them. Or the informer, which
+	// lists again after a broken watch, has skipped a version that this view has shown: the
+	// event compares what was before with what came after, and somebody may have acted on
+	// what was in between.
+	LookAgain func(now T)
 }
 
 // View is the consistent view of one kind. It may be used once the informer's store
@@ -53,7 +57,7 @@ type View[T client.Object] struct {
 	indexes   map[string]Index[T]
 	transform func(T) T
 	vanished  func(T)
-	settled   func(T)
+	lookAgain func(T)
 	merger    mergepatch.Merger
 
 	mu       sync.Mutex
@@ -70,13 +74,13 @@ var _ Kind[client.Object] = (*View[client.Object])(nil)
 func New[T client.Object](o Options[T]) *View[T] {
 	v := &View[T]{
 		name: o.Name, api: o.API, store: o.Store, clock: o.Clock, indexes: o.Indexes, transform: o.Transform,
-		vanished: o.Vanished, settled: o.Settled, overlay: newOverlay(o.Indexes),
+		vanished: o.Vanished, lookAgain: o.LookAgain, overlay: newOverlay(o.Indexes),
 	}
 	if v.vanished == nil {
 		v.vanished = func(T) {}
 	}
-	if v.settled == nil {
-		v.settled = func(T) {}
+	if v.lookAgain == nil {
+		v.lookAgain = func(T) {}
 	}
 	if v.transform == nil {
 		v.transform = func(obj T) T { return obj }
@@ -100,24 +104,36 @@ func (v *View[T]) Get(ctx context.Context, key types.NamespacedName) (T, bool, e
 
 // By implements Kind.
 func (v *View[T]) By(ctx context.Context, index, value string) ([]T, error) {
-	at := indexValue{index, value}
-	for _, key := range v.undecided(at) {
-		if err := v.settle(ctx, key); err != nil {
-			return nil, err
+	v.mustHave(index)
+	asked := sets.New[types.NamespacedName]()
+	for {
+		found, doubtful := v.list(indexValue{index, value})
+		doubtful = slices.DeleteFunc(doubtful, asked.Has)
+		if len(doubtful) == 0 {
+			return found, nil
+		}
+		for _, key := range doubtful {
+			if err := v.settle(ctx, key); err != nil {
+				return nil, err
+			}
+			asked.Insert(key)
 		}
 	}
-	return v.list(at), nil
 }
 
 // Peek implements Kind. It makes no request: an undecided write shows as the object
 // was before it.
 func (v *View[T]) Peek(index, value string) []T {
 	v.mustHave(index)
-	return v.list(indexValue{index, value})
+	found, _ := v.list(indexValue{index, value})
+	return found
 }
 
-// list returns what By does, with the undecided writes left aside.
-func (v *View[T]) list(at indexValue) []T {
+// list returns what By does, with the undecided writes left aside, and the keys of those
+// writes, in a stable order. A write that may have put an object under at, or have taken
+// it from there, is one of them, and so is any to a hit: a delete can land on a later
+// version than it was decided on, and a create shows that what had the name is gone.
+func (v *View[T]) list(at indexValue) (found []T, doubtful []types.NamespacedName) {
 	// The overlay's keys come before the store's hits, for the same reason as the
 	// entry before the item.
 	written, removals := v.written(at)
@@ -125,11 +141,11 @@ func (v *View[T]) list(at indexValue) []T {
 	return v.joinedHits(at, written, removals, hits)
 }
 
-// joinedHits joins the store's hits, and the keys that were written before they were
-// read, with their entries.
-func (v *View[T]) joinedHits(at indexValue, written []types.NamespacedName, removals uint64, hits []any) []T {
+// joinedHits is list once the store's hits are read, and before them the keys that were
+// written.
+func (v *View[T]) joinedHits(at indexValue, written []types.NamespacedName, removals uint64, hits []any) (found []T, doubtful []types.NamespacedName) {
 	entries := v.overlaid(written, removals, hits)
-	found := make([]T, 0, len(hits)+len(written))
+	found = make([]T, 0, len(hits)+len(written))
 	for _, item := range hits {
 		obj := item.(T)
 		if len(entries) > 0 {
@@ -141,13 +157,17 @@ func (v *View[T]) joinedHits(at indexValue, written []types.NamespacedName, remo
 	}
 	s := v.store.Version()
 	for key, e := range entries {
+		if e != nil && len(e.unknown) > 0 {
+			doubtful = append(doubtful, key)
+		}
 		stored, ok := v.stored(key)
 		if obj, ok := join(e, s, stored, ok); ok && slices.Contains(v.indexes[at.index](obj), at.value) {
 			found = append(found, obj)
 		}
 	}
 	slices.SortFunc(found, byAge[T])
-	return found
+	slices.SortFunc(doubtful, compareKeys)
+	return found, doubtful
 }
 
 // undecided returns the keys under at with undecided writes, in a stable order.
@@ -334,7 +354,7 @@ func (v *View[T]) change(key types.NamespacedName, edit func(*entry[T])) {
 		v.tell(old)
 	}
 	if next.settledStatus {
-		v.tellSettled(key)
+		v.tellToLook(key)
 	}
 }
 
@@ -353,9 +373,19 @@ func (v *View[T]) replace(key types.NamespacedName, edit func(*entry[T]), now ti
 	}
 	if old == nil || next.uid != old.uid || next.rv != old.rv {
 		next.checked, next.seen = now, s
+		next.overtakes(s)
 	}
 	v.overlay.set(key, next)
 	return old, next
+}
+
+// Told must be called with every object that the informer tells its handlers of, but
+// not before its store shows the object. It may be called late.
+func (v *View[T]) Told(obj T) {
+	key, rv := client.ObjectKeyFromObject(obj), version(obj.GetResourceVersion())
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.overlay.told(key, rv)
 }
 
 // tell tells that the object of an entry is gone, if the entry knows one.
@@ -366,14 +396,13 @@ func (v *View[T]) tell(e *entry[T]) {
 	}
 }
 
-// tellSettled tells that it turned out what came of a write to the status of the object
-// under key.
-func (v *View[T]) tellSettled(key types.NamespacedName) {
+// tellToLook tells to look at the object under key again.
+func (v *View[T]) tellToLook(key types.NamespacedName) {
 	obj, ok := v.read(key)
 	if !ok {
 		return
 	}
-	v.settled(obj)
+	v.lookAgain(obj)
 	// It may have gone while that was told, and the event of that have come first.
 	if now, ok := v.read(key); !ok || now.GetUID() != obj.GetUID() {
 		v.vanished(obj)

@@ -202,9 +202,12 @@ func (s *servedSandboxes) begin(ctx context.Context, version string) error {
 	v := &servedVersion{version: version, informer: informer, ended: make(chan struct{})}
 	v.view = consistent.New(consistent.Options[*agents.Sandbox]{
 		Name: kind.Resource, API: api, Store: items, Clock: clock.RealClock{}, Indexes: kind.Indexes, Transform: kind.Slim,
-		Vanished: func(last *agents.Sandbox) { s.tell(last, nil) },
-		Settled:  func(now *agents.Sandbox) { s.tell(nil, now) },
+		Vanished:  func(last *agents.Sandbox) { s.tell(last, nil) },
+		LookAgain: func(now *agents.Sandbox) { s.tell(nil, now) },
 	})
+	if err := tellOf(informer, v.view.Told); err != nil {
+		return err
+	}
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { s.tell(nil, sandboxOf(obj)) },
 		UpdateFunc: func(before, after any) { s.tell(sandboxOf(before), sandboxOf(after)) },

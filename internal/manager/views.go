@@ -162,9 +162,12 @@ func newView[T client.Object](b *viewBuilder, kind kinds.Kind[T]) (consistent.Ki
 	items := consistent.FromIndexer(informer.GetIndexer())
 	made := consistent.New(consistent.Options[T]{
 		Name: kind.Resource, API: api, Store: items, Clock: clock.RealClock{}, Indexes: kind.Indexes, Transform: kind.Slim,
-		Vanished: func(last T) { b.manager.wakers.tell(last, last, nil, b.manager.queues.wake) },
-		Settled:  func(now T) { b.manager.wakers.tell(now, nil, now, b.manager.queues.wake) },
+		Vanished:  func(last T) { b.manager.wakers.tell(last, last, nil, b.manager.queues.wake) },
+		LookAgain: func(now T) { b.manager.wakers.tell(now, nil, now, b.manager.queues.wake) },
 	})
+	if err := tellOf(informer, made.Told); err != nil {
+		return nil, err
+	}
 	b.manager.stores = append(b.manager.stores, store{
 		resource: kind.Resource,
 		gvr:      kind.GVK.GroupVersion().WithResource(kind.Resource),
@@ -175,6 +178,15 @@ func newView[T client.Object](b *viewBuilder, kind kinds.Kind[T]) (consistent.Ki
 		lag:      made.Lag,
 	})
 	return made, nil
+}
+
+// tellOf lets a view know what the informer has told its handlers of.
+func tellOf[T client.Object](informer toolscache.SharedIndexInformer, told func(T)) error {
+	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { told(obj.(T)) },
+		UpdateFunc: func(_, after any) { told(after.(T)) },
+	})
+	return err
 }
 
 // check lets the controllers run once it is sure that the views can be trusted. An

@@ -24,8 +24,10 @@ type informer struct {
 	next    int    // the first event that is not delivered
 	version uint64 // what the store says it has seen
 	reach   uint64 // what it has to show before a pass begins
-	// notices are changes the handlers have not been told of.
+	// notices are changes the handlers have not been told of, and told is told of what
+	// they have.
 	notices []notice
+	told    func(client.Object)
 	// frozen is what a task of a mutation sees instead of the present.
 	frozen map[*task]snapshot
 	// pace is how readily the run delivers: an informer may be slow for a while.

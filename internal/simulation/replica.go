@@ -107,9 +107,10 @@ func newView[T client.Object](r *replica, kind kinds.Kind[T]) consistent.Kind[T]
 	i.sync()
 	view := consistent.New(consistent.Options[T]{
 		Name: kind.Resource, API: &api[T]{r, kind}, Store: i, Clock: r.clock, Indexes: kind.Indexes, Transform: kind.Slim,
-		Vanished: func(last T) { r.told(i.kind, notice{before: last}) },
-		Settled:  func(now T) { r.told(i.kind, notice{after: now}) },
+		Vanished:  func(last T) { r.told(i.kind, notice{before: last}) },
+		LookAgain: func(now T) { r.told(i.kind, notice{after: now}) },
 	})
+	i.told = func(obj client.Object) { view.Told(obj.(T)) }
 	r.informers = append(r.informers, i)
 	r.sweeps = append(r.sweeps, view.Sweep)
 	switch r.run.settings.Mutation {
@@ -186,6 +187,9 @@ func (r *replica) caughtUp() bool {
 func (r *replica) tell(i *informer) {
 	n := i.notices[0]
 	i.notices = i.notices[1:]
+	if n.after != nil {
+		i.told(n.after)
+	}
 	r.told(i.kind, n)
 }
 
