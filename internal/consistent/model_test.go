@@ -33,12 +33,12 @@ type model struct {
 	// unsure is the floor before that of a create of unknown outcome that landed and was
 	// not shown yet: a read that finds nothing does not prove that it is over.
 	unsure map[types.NamespacedName]uint64
-	known map[types.NamespacedName]sets.Set[types.UID] // shown, or written to
-	gone  sets.Set[types.UID]                          // proved absent to the view
-	dying sets.Set[types.UID]                          // own deletes that landed
-	late  []lateCreate
-	op    *landing // of the own write under way
-	count map[string]int
+	known  map[types.NamespacedName]sets.Set[types.UID] // shown, or written to
+	gone   sets.Set[types.UID]                          // proved absent to the view
+	dying  sets.Set[types.UID]                          // own deletes that landed
+	late   []lateCreate
+	op     *landing // of the own write under way
+	count  map[string]int
 	// acted are versions that were shown, and may have been acted on, since when nobody
 	// was told of the key in a way that compares with them.
 	acted map[types.NamespacedName]sets.Set[uint64]
