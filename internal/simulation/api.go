@@ -208,7 +208,7 @@ func (run *Run) as(w writer, c call, do func() (client.Object, error)) (client.O
 	if consistent.IsFieldConflict(err) {
 		return reply, err // only another try tells whether the other manager still wants it
 	}
-	run.watch.budget.sent(run, c, err == nil && run.server.version == before)
+	run.watch.budget.sent(run, c, err, run.server.version == before)
 	return reply, err
 }
 
