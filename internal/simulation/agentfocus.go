@@ -63,6 +63,11 @@ func agentFoci() []focus {
 			users: 20, kubelet: 60, arrival: 8, upheaval: 6, notices: 2, oneFault: 8, fates: unknown, oneIll: 60, oneStop: 24, unfenced: true,
 		},
 		{
+			name: "restarts that arrive late", replicas: 1, sandboxes: 1, agents: agentFocus{maker: anyMaker, runtimes: 1},
+			deeds: deeds(times(4, editConfig), times(3, dropPod), times(1, suspend)),
+			users: 30, kubelet: 80, arrival: 3, upheaval: 0, notices: 10, oneFault: 4, fates: []fate{isLate, isLate, losesItsReply}, oneIll: 60, oneStop: 24,
+		},
+		{
 			name: "many rollouts and few at a time", replicas: 1, sandboxes: 4, agents: agentFocus{maker: anyMaker, runtimes: 4, limit: 1},
 			deeds: deeds(times(5, editConfig), times(1, pauseRuntime, suspend, dropPod, dropRuntime, addRuntime)),
 			users: 12, kubelet: 60, arrival: 6, upheaval: 0, notices: 10, oneFault: 6, fates: unknown, oneIll: 60, oneStop: 24,
