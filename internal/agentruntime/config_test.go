@@ -38,7 +38,7 @@ func TestAConfigMapThatOnlyTheCacheMissesIsPartOfTheHash(t *testing.T) {
 	hidden := &hiding{table: w.maps}
 	w.r.views.ConfigMaps = hidden
 	w.r.cached = cachedConfig{w.r.views}
-	w.r.live = liveConfig{w.r.views, lister{w}}
+	w.r.live = liveConfig{w.r.views, lister{w}, w.r.listed}
 	running(w, "box")
 	w.settle()
 	full, err := w.r.hash(t.Context(), team)

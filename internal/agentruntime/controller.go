@@ -62,6 +62,14 @@ const (
 	// releasePatience is for how long that has to have failed when it gives up: a process
 	// that was away does not do so at the first error.
 	releasePatience = time.Minute
+	// waitLimit is how long one that waits for others' rollouts rests at most. Its turn is
+	// passed on by events, and may be lost: a watch that broke skips what came in between,
+	// and those that were woken may not begin after all. A pass that finds nothing changed
+	// makes no request.
+	waitLimit = time.Minute
+	// takenLimit is how long one rests at most whose target is an older one's. When that
+	// names another target and the informer skips it, nothing tells of the former.
+	takenLimit = 10 * time.Minute
 )
 
 // Reconciler reconciles AgentRuntimes.
@@ -72,6 +80,7 @@ type Reconciler struct {
 	options   Options
 	cached    confighash.Source
 	live      confighash.Source
+	listed    *listed
 	metrics   *Metrics
 	// beginning is held from counting the rollouts until the status tells of one more.
 	beginning sync.Locker
@@ -93,11 +102,12 @@ func New(env control.Environment, views kinds.Views, options Options) *Reconcile
 	if metrics == nil {
 		metrics = NewMetrics()
 	}
+	defaults := newListed()
 	return &Reconciler{
-		env: env, views: views, options: options, metrics: metrics,
+		env: env, views: views, options: options, metrics: metrics, listed: defaults,
 		workloads: workload.New(views, options.Lister),
 		cached:    cachedConfig{views},
-		live:      liveConfig{views, options.Lister},
+		live:      liveConfig{views, options.Lister, defaults},
 		beginning: env.NewLock(),
 		wipes:     map[types.UID]wipe{},
 		troubled:  map[types.UID]time.Time{},

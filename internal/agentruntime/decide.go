@@ -107,6 +107,7 @@ func judge(seen observed, now time.Time) verdict {
 		message := fmt.Sprintf("AgentRuntime %q is older and has the same target, %s", seen.holder.Name, seen.target)
 		v := failed(api.ReasonTargetTaken, message)
 		v.conflict = yes(api.ReasonTargetTaken, message)
+		v.until = now.Add(takenLimit)
 		return v
 	case seen.unserved:
 		message := fmt.Sprintf("%s was not found: the server does not serve its kind", seen.target)

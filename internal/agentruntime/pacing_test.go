@@ -16,6 +16,7 @@ import (
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	"github.com/berthdev/berth/internal/confighash"
+	"github.com/berthdev/berth/internal/control"
 )
 
 // maxWrites is how many writes the rollout of one change takes at most for a workload of
@@ -189,6 +190,74 @@ func TestPodsThatMayNotBeDeletedAreToldOfOnce(t *testing.T) {
 		w.pods.writeErr = nil
 		w.settle()
 		w.expectReady("box", api.ReasonConfigured)
+	})
+}
+
+// look is a pass that may write nothing and ask the server for nothing. It returns after
+// what time the AgentRuntime is looked at again.
+func (w *world) look(name string) time.Duration {
+	w.t.Helper()
+	written := len(w.writes)
+	busy := errors.New("the server is busy")
+	w.runtimes.readErr, w.boxes.readErr, w.pods.readErr, w.maps.readErr = busy, busy, busy, busy
+	result, err := w.r.Reconcile(w.t.Context(), control.Request(team, name))
+	w.runtimes.readErr, w.boxes.readErr, w.pods.readErr, w.maps.readErr = nil, nil, nil, nil
+	if err != nil || len(w.writes) != written {
+		w.t.Errorf("%s: %v; writes: %v", name, err, w.writes[written:])
+	}
+	return result.RequeueAfter
+}
+
+// full lets a roll out, and nobody else begin. Nobody but the controller acts.
+func (w *world) full() {
+	w.t.Helper()
+	w.inTurn()
+	w.box("next")
+	w.asleep = true
+	w.runtimes.edit("a", func(a *api.AgentRuntime) { a.Spec.MTLSMode = api.MTLSDisabled })
+	w.settle()
+	w.expectReady("a", api.ReasonRollingOut)
+}
+
+func TestWhoWaitsForOthersLooksAgainAlthoughNobodyWakesIt(t *testing.T) {
+	for name, wait := range map[string]func(w *world){
+		"to begin":            func(w *world) { w.configure("two") },
+		"to leave its target": func(w *world) { w.runtimes.edit("b", func(b *api.AgentRuntime) { b.Spec.TargetRef.Name = "next" }) },
+		"to go":               func(w *world) { w.runtimes.expire("b") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, w *world) {
+				w.full()
+				wait(w)
+				if err := w.pass("b"); err != nil {
+					t.Fatal(err)
+				}
+				w.expectReady("b", api.ReasonRolloutPending)
+				if got := w.look("b"); got != waitLimit {
+					t.Errorf("it looks again after %v, want %v", got, waitLimit)
+				}
+				w.runtimes.edit("a", func(a *api.AgentRuntime) { a.Status.RolloutStartTime = nil })
+				w.clock.Step(waitLimit)
+				if err := w.pass("b"); err != nil {
+					t.Fatal(err)
+				}
+				w.expectReady("b", api.ReasonRollingOut)
+			})
+		})
+	}
+}
+
+func TestWhoWaitsToGoDoesNotWaitBeyondItsTime(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.full()
+		w.runtimes.expire("b")
+		w.clock.Step(releaseLimit - waitLimit/2)
+		if err := w.pass("b"); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.look("b"); got != waitLimit/2 {
+			t.Errorf("it looks again after %v, want %v", got, waitLimit/2)
+		}
 	})
 }
 

@@ -187,6 +187,7 @@ func partBegin(seen observed, w *workload.Workload, v *verdict, first step, now 
 	}
 	if seen.pass.noSlot != "" {
 		v.say(api.ReasonRolloutPending, fmt.Sprintf("the pods of %s %s%s", w.Target, slotless, seen.pass.noSlot))
+		v.until = now.Add(waitLimit)
 		return v
 	}
 	v.say(api.ReasonRollingOut, fmt.Sprintf("the pods of %s that have the configuration are about to be replaced", w.Target))

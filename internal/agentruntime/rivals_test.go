@@ -32,6 +32,9 @@ func TestOfTwoAgentRuntimesTheOlderHasTheWorkload(t *testing.T) {
 	if c := saidOf(w.status("younger"), api.ConditionConfigConflict); c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, `"older"`) {
 		t.Errorf("it says %+v", c)
 	}
+	if got := w.look("younger"); got != takenLimit {
+		t.Errorf("it looks again after %v, want %v", got, takenLimit)
+	}
 	created := w.created["box"]
 	w.writes = nil
 	w.runtimes.expire("older")

@@ -128,6 +128,7 @@ func judgeBeginning(seen observed, want workload.Stamps, v verdict, now time.Tim
 	}
 	if seen.pass.noSlot != "" {
 		v.say(api.ReasonRolloutPending, "pods "+slotless+seen.pass.noSlot)
+		v.until = now.Add(waitLimit)
 		return v
 	}
 	v.say(api.ReasonRollingOut, fmt.Sprintf("the pods of %s are about to be replaced", seen.target))

@@ -18,6 +18,7 @@ import (
 	"github.com/berthdev/berth/internal/confighash"
 	"github.com/berthdev/berth/internal/control"
 	"github.com/berthdev/berth/internal/kinds"
+	"github.com/berthdev/berth/internal/workload"
 )
 
 // wakeMore is how many more AgentRuntimes that wait are woken than there is room for:
@@ -39,7 +40,7 @@ func (r *Reconciler) Watches() []control.Watch {
 
 // onRuntime wakes the AgentRuntime unless all that changed is its status, which the
 // controller itself writes; those with the same target, of which another may be the
-// oldest now; and those that wait until its pods are replaced.
+// oldest now; and those that wait until its pods are replaced, or could take its turn.
 func (r *Reconciler) onRuntime(before, after client.Object) []reconcile.Request {
 	var wake requests
 	was, is := runtimeOf(before), runtimeOf(after)
@@ -59,10 +60,18 @@ func (r *Reconciler) onRuntime(before, after client.Object) []reconcile.Request 
 			}
 		}
 	}
-	if isRollingNow(was) && !isRollingNow(is) {
+	if passesTurn(was, is) {
 		wake.addAll(r.next(was.Namespace))
 	}
 	return wake
+}
+
+// passesTurn reports whether one is done, or waits no more without having begun: it may
+// have been woken to begin, and another can instead. Of one that is told of as new nobody
+// knows whether it was rolling. All are told of so when the process starts, and to look at
+// all that wait for each of them would take long: who waits looks again after waitLimit.
+func passesTurn(was, is *api.AgentRuntime) bool {
+	return !isRollingNow(is) && (isRollingNow(was) || isWaitingNow(was) && !isWaitingNow(is))
 }
 
 // next are those that may begin now that one of the namespace is done: as many as there is
@@ -113,6 +122,8 @@ func isRollingNow(a *api.AgentRuntime) bool {
 	return a != nil && kinds.IsRolling(a)
 }
 
+func isWaitingNow(a *api.AgentRuntime) bool { return a != nil && waits(a) }
+
 func sameButStatus(before, after *api.AgentRuntime) bool {
 	return before.UID == after.UID && before.Generation == after.Generation &&
 		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) &&
@@ -138,19 +149,23 @@ func (r *Reconciler) onWorkload(group, kind string) func(before, after client.Ob
 	}
 }
 
-// onReplicaSet wakes on ReplicaSets that come and go: pods are seen through them.
+// onReplicaSet wakes on ReplicaSets that come, go or change hands: pods are seen through
+// them.
 func (r *Reconciler) onReplicaSet(before, after client.Object) []reconcile.Request {
-	if before != nil && after != nil && before.GetResourceVersion() != after.GetResourceVersion() {
+	if before != nil && after != nil && before.GetResourceVersion() != after.GetResourceVersion() &&
+		before.GetUID() == after.GetUID() && control.ControllerUID(before) == control.ControllerUID(after) {
 		return nil
 	}
-	obj := after
-	if obj == nil {
-		obj = before
+	var wake requests
+	for _, set := range []client.Object{before, after} {
+		if set == nil {
+			continue
+		}
+		if owner := control.ControllerOf(set, appsv1.GroupName, "Deployment"); owner != nil {
+			wake.join(r.named(set.GetNamespace(), appsv1.GroupName, "Deployment", owner.Name))
+		}
 	}
-	if owner := control.ControllerOf(obj, appsv1.GroupName, "Deployment"); owner != nil {
-		return r.named(obj.GetNamespace(), appsv1.GroupName, "Deployment", owner.Name)
-	}
-	return nil
+	return wake
 }
 
 // onPod wakes those whose workload owns the pod, if what counts of it changed.
@@ -190,6 +205,8 @@ type stateOfPod struct {
 	phase       corev1.PodPhase
 	ready       corev1.ConditionStatus
 	terminating bool
+	// made are the stamps of a StatefulSet's pod, which say what it was made from.
+	made workload.Stamps
 }
 
 func podState(p *corev1.Pod) stateOfPod {
@@ -197,6 +214,11 @@ func podState(p *corev1.Pod) stateOfPod {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
 			s.ready = c.Status
+		}
+	}
+	if control.ControllerOf(p, appsv1.GroupName, "StatefulSet") != nil {
+		s.made = workload.Stamps{
+			Type: p.Labels[api.LabelType], ConfigHash: p.Annotations[api.AnnotationConfigHash], MTLSMode: p.Annotations[api.AnnotationMTLSMode],
 		}
 	}
 	return s
@@ -219,9 +241,12 @@ func (r *Reconciler) onConfigMap(before, after client.Object) []reconcile.Reques
 		if m.Namespace == r.options.OperatorNamespace && confighash.IsCluster(m.Name) {
 			wake.addAll(r.views.AgentRuntimes.Peek(kinds.ByScope, kinds.Cluster))
 		}
-		if confighash.IsNamespaced(m.Name, m.Labels) {
+		if confighash.IsNamespaced(m.Name, m.Labels) || r.listed.has(m.UID) {
 			wake.addAll(r.views.AgentRuntimes.Peek(kinds.ByScope, m.Namespace))
 		}
+	}
+	if is == nil && was != nil {
+		r.listed.forget(was.UID)
 	}
 	return wake
 }

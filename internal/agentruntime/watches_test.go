@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
@@ -117,6 +120,43 @@ func TestWhoWaitsIsWokenWhenAnotherIsDone(t *testing.T) {
 	}
 }
 
+func TestOneThatWaitsNoMoreWithoutHavingBegunPassesItsTurnOn(t *testing.T) {
+	w := newWorld(t)
+	says := func(reason string) func(*api.AgentRuntime) {
+		return func(a *api.AgentRuntime) {
+			a.Status.Conditions = []metav1.Condition{{Type: api.ConditionRolloutComplete, Status: metav1.ConditionFalse, Reason: reason}}
+		}
+	}
+	w.runtime("next", says(api.ReasonRolloutPending))
+	waited := w.runtime("waited", says(api.ReasonRolloutPending))
+	after := func(edit func(*api.AgentRuntime)) client.Object {
+		a := waited.DeepCopy()
+		a.ResourceVersion = "99"
+		edit(a)
+		return a
+	}
+	for name, test := range map[string]struct {
+		after client.Object
+		want  bool
+	}{
+		"paused":                  {after(says(api.ReasonRolloutPaused)), true},
+		"with nothing to replace": {after(says(api.ReasonRolledOut)), true},
+		"gone":                    {nil, true},
+		"that begins": {after(func(a *api.AgentRuntime) {
+			says(api.ReasonRollingOut)(a)
+			a.Status.RolloutStartTime = ptr.To(metav1.NewTime(start))
+		}), false},
+		"that goes on waiting": {after(func(a *api.AgentRuntime) { a.Status.ConfiguredPods = 7 }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := names(w.r.onRuntime(waited, test.after))
+			if woken := slices.Contains(got, control.Request(team, "next").String()); woken != test.want {
+				t.Errorf("it wakes %v", got)
+			}
+		})
+	}
+}
+
 func TestOneThatIsDoneWakesAFewOfItsNamespaceAndTheFirstOfEveryOther(t *testing.T) {
 	w := newWorld(t)
 	waiting := func(namespace, name string, since time.Time) {
@@ -183,6 +223,88 @@ func TestThoseThatAreDoneAtOnceWakeAsManyAsThereIsRoomFor(t *testing.T) {
 			}
 			if woken[team] != test.own || woken["other"] != test.others {
 				t.Errorf("it wakes %v, want %d of its own namespace and %d of the other", woken, test.own, test.others)
+			}
+		})
+	}
+}
+
+// of is an AgentRuntime for a workload of another kind than Sandbox.
+func (w *world) of(kind, name string) {
+	w.runtime(name, func(a *api.AgentRuntime) {
+		a.Spec.TargetRef = api.TargetReference{APIVersion: "apps/v1", Kind: kind, Name: name}
+	})
+}
+
+func ownedBy(kind, name string, uid types.UID) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}}
+}
+
+func TestAReplicaSetThatChangesHandsWakesThoseOfBothDeployments(t *testing.T) {
+	w := newWorld(t)
+	w.of("Deployment", "web")
+	w.of("Deployment", "next")
+	set := func(version string, uid types.UID, owner []metav1.OwnerReference) *appsv1.ReplicaSet {
+		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "web-1", UID: uid, ResourceVersion: version, OwnerReferences: owner}}
+	}
+	first := ownedBy("Deployment", "web", "first")
+	was, free := set("1", "set", first), set("1", "set", nil)
+	for name, test := range map[string]struct {
+		before, after client.Object
+		want          []string
+	}{
+		"that is new":                    {nil, was, []string{"team/web"}},
+		"that is gone":                   {was, nil, []string{"team/web"}},
+		"that is looked at once more":    {was, was, []string{"team/web"}},
+		"as it was":                      {was, set("2", "set", first), nil},
+		"of another Deployment":          {was, set("2", "set", ownedBy("Deployment", "next", "second")), []string{"team/web", "team/next"}},
+		"of the next one of the name":    {was, set("2", "set", ownedBy("Deployment", "web", "second")), []string{"team/web"}},
+		"that is given up":               {was, set("2", "set", nil), []string{"team/web"}},
+		"that is adopted":                {free, set("2", "set", first), []string{"team/web"}},
+		"that was made anew":             {was, set("2", "other", first), []string{"team/web"}},
+		"that was nobody's and stays so": {free, set("2", "set", nil), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := names(w.r.onReplicaSet(test.before, test.after)); !slices.Equal(got, test.want) {
+				t.Errorf("it wakes %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAPodWakesThoseOfBothItsWorkloadsIfWhatCountsOfItChanges(t *testing.T) {
+	w := newWorld(t)
+	w.of("Deployment", "web")
+	w.of("Deployment", "next")
+	w.of("StatefulSet", "db")
+	for _, name := range []string{"web", "next"} {
+		w.sets.put(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, UID: types.UID(name), OwnerReferences: ownedBy("Deployment", name, "d")}})
+	}
+	web, next, db := ownedBy("ReplicaSet", "web", "web"), ownedBy("ReplicaSet", "next", "next"), ownedBy("StatefulSet", "db", "db")
+	retype := func(p *corev1.Pod) { p.Labels = map[string]string{api.LabelType: "tool"} }
+	for name, test := range map[string]struct {
+		owner []metav1.OwnerReference
+		edit  func(*corev1.Pod)
+		want  []string
+	}{
+		"that nothing happens to":              {web, func(*corev1.Pod) {}, nil},
+		"that another ReplicaSet adopts":       {web, func(p *corev1.Pod) { p.OwnerReferences = next }, []string{"team/web", "team/next"}},
+		"that a StatefulSet adopts":            {web, func(p *corev1.Pod) { p.OwnerReferences = db }, []string{"team/web", "team/db"}},
+		"that is given up":                     {db, func(p *corev1.Pod) { p.OwnerReferences = nil }, []string{"team/db"}},
+		"that the next of a name adopts":       {db, func(p *corev1.Pod) { p.OwnerReferences = ownedBy("StatefulSet", "db", "other") }, []string{"team/db"}},
+		"that was made anew":                   {db, func(p *corev1.Pod) { p.UID = "other" }, []string{"team/db"}},
+		"of a StatefulSet, of another type":    {db, retype, []string{"team/db"}},
+		"of a Deployment, of another type":     {web, retype, nil}, // its ReplicaSet says what it was made from
+		"of a StatefulSet, with another hash":  {db, func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationConfigHash: "h"} }, []string{"team/db"}},
+		"of a StatefulSet, with other mTLS":    {db, func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationMTLSMode: "m"} }, []string{"team/db"}},
+		"of a StatefulSet, with another label": {db, func(p *corev1.Pod) { p.Labels = map[string]string{"any": "other"} }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "pod", UID: "pod", ResourceVersion: "1", OwnerReferences: test.owner}}
+			after := before.DeepCopy()
+			after.ResourceVersion = "2"
+			test.edit(after)
+			if got := names(w.r.onPod(before, after)); !slices.Equal(got, test.want) {
+				t.Errorf("it wakes %v, want %v", got, test.want)
 			}
 		})
 	}

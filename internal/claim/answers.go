@@ -4,10 +4,12 @@ package claim
 
 import (
 	"errors"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/control"
 )
 
 // answers are what the server said in one pass that no view shows.
@@ -52,15 +54,27 @@ func (a *answers) take(done step, err error) error {
 }
 
 // retry is the error of a pass that ended with a refusal that nothing announces the end
-// of: a quota has room again, or a webhook works. What is invalid stays so until the
-// template or the claim changes, which wakes the claim.
-func (a *answers) retry() error {
-	for _, answer := range []error{a.Refused, a.Barred} {
-		if answer != nil && (apierrors.IsForbidden(answer) || apierrors.IsInternalError(answer)) {
+// of: a quota has room again, a webhook works, or it is known what became of the write
+// before. Others are asked for again by askAgain.
+func (seen observed) retry() error {
+	for _, answer := range []error{seen.Refused, seen.Barred} {
+		if answer != nil && (apierrors.IsForbidden(answer) || apierrors.IsInternalError(answer) || len(seen.Undecided) > 0) {
 			return errors.Join(errRefused, answer)
 		}
 	}
 	return nil
+}
+
+// askAgain bounds a rest after a refusal. What is invalid mostly stays so until the
+// template or the claim changes, which wakes the claim; the rule may have been lifted.
+func (seen observed) askAgain(pause rest, now time.Time) rest {
+	if seen.Refused == nil && seen.Barred == nil {
+		return pause
+	}
+	if again := now.Add(control.RefusedAgain); pause.until.IsZero() || again.Before(pause.until) {
+		pause.until = again
+	}
+	return pause
 }
 
 // errRefused makes a pass be repeated with backoff.

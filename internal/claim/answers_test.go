@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	extensions "github.com/berthdev/berth/api/extensions/v1beta1"
 	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/control"
 )
 
 func TestHowAStepMayEnd(t *testing.T) {
@@ -83,5 +85,33 @@ func TestAnExpiredClaimDoesNotAskAFailingServerOverAndOver(t *testing.T) {
 	seen.Refused = apierrors.NewInternalError(errors.New("webhook"))
 	if got := describe(decide(seen, now)); !strings.HasPrefix(got, "writeStatus: Ready=False/ClaimExpired") || seen.retry() == nil {
 		t.Errorf("got %s, and then %v", got, seen.retry())
+	}
+}
+
+func TestARefusalIsAskedAboutAgain(t *testing.T) {
+	invalid := apierrors.NewInvalid(agents.GroupVersion.WithKind("Sandbox").GroupKind(), "task", nil)
+	soon, late := now.Add(time.Second), now.Add(24*time.Hour)
+	undecided := []consistent.Attempt[*agents.Sandbox]{{Verb: consistent.VerbCreate, Intended: newSandbox("task")}}
+	for name, c := range map[string]struct {
+		seen    observed
+		until   time.Time
+		want    time.Time
+		retries bool
+	}{
+		"nothing was refused":                   {observed{}, time.Time{}, time.Time{}, false},
+		"seldom, for what is invalid":           {observed{answers: answers{Refused: invalid}}, time.Time{}, now.Add(control.RefusedAgain), false},
+		"seldom, for an adoption":               {observed{answers: answers{Barred: invalid}}, late, now.Add(control.RefusedAgain), false},
+		"at what comes first":                   {observed{answers: answers{Barred: invalid}}, soon, soon, false},
+		"soon, while the one before may land":   {observed{Undecided: undecided, answers: answers{Refused: invalid}}, time.Time{}, now.Add(control.RefusedAgain), true},
+		"soon, while a quota may have room yet": {observed{answers: answers{Refused: apierrors.NewForbidden(schema.GroupResource{}, "task", nil)}}, late, now.Add(control.RefusedAgain), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.seen.askAgain(rest{until: c.until}, now).until; !got.Equal(c.want) {
+				t.Errorf("rests until %s, want %s", got, c.want)
+			}
+			if err := c.seen.retry(); (err != nil) != c.retries {
+				t.Errorf("the pass ends with %v", err)
+			}
+		})
 	}
 }

@@ -11,6 +11,7 @@ package claim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,10 +63,12 @@ func New(env control.Environment, views kinds.Views, options Options) *Reconcile
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics()
 	}
-	return &Reconciler{
-		env: env, views: views, options: options, roster: roster.New(), supply: newSupply(views, env.NewLock),
+	r := &Reconciler{
+		env: env, views: views, options: options, supply: newSupply(views, env.NewLock),
 		memory: &memory{times: map[types.UID]times{}, keep: options.AnnotateTimes},
 	}
+	r.roster = roster.New(r.servedByAny)
+	return r
 }
 
 // Name implements control.Controller.
@@ -92,7 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			if pause.waits && r.stays(seen) {
 				continue
 			}
-			return pause.result(r.env.Clock.Now()), heard.retry()
+			now := r.env.Clock.Now()
+			return seen.askAgain(pause, now).result(now), seen.retry()
 		}
 		err = r.apply(ctx, seen, next)
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -117,12 +121,27 @@ func (r *Reconciler) leave(claim *extensions.SandboxClaim) {
 // stays keeps a claim in the queue that may start cold and cannot. It reports whether
 // a member became ready for it in the meantime.
 func (r *Reconciler) stays(seen observed) bool {
-	if seen.Wait || !mayAdoptFrom(seen.Source.Pool) {
+	if !mayAdoptFrom(seen.Source.Pool) {
 		return false
 	}
-	ready, wake := r.roster.Stay(client.ObjectKeyFromObject(seen.Source.Pool), waiter(seen.Claim))
-	r.wake(wake)
-	return ready
+	if !seen.Wait {
+		ready, wake := r.roster.Stay(client.ObjectKeyFromObject(seen.Source.Pool), waiter(seen.Claim))
+		r.wake(wake)
+		if ready {
+			return true
+		}
+	}
+	return seen.Source.OwnTemplate && r.readyElsewhere(seen.Source)
+}
+
+// readyElsewhere reports whether another pool of the template has a member for a claim
+// that takes from any. One that became ready before the claim stood in a queue has not
+// woken it.
+func (r *Reconciler) readyElsewhere(from source) bool {
+	pools := r.views.WarmPools.Peek(kinds.ByTemplate, kinds.InNamespace(from.Pool.Namespace, from.TemplateName))
+	return slices.ContainsFunc(pools, func(pool *extensions.SandboxWarmPool) bool {
+		return pool.Name != from.PoolName && mayAdoptFrom(pool) && r.roster.Standing(client.ObjectKeyFromObject(pool)).Ready > 0
+	})
 }
 
 // record counts and times what the claim's status tells for the first time, and returns

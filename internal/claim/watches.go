@@ -82,7 +82,7 @@ func mayAdopt(claim *extensions.SandboxClaim) bool {
 func (r *Reconciler) sandboxChanged(before, after client.Object) []reconcile.Request {
 	old, current := asSandbox(before), asSandbox(after)
 	wake := requests(r.memberChanged(old, current))
-	if current == nil {
+	if old != nil && (current == nil || current.UID != old.UID || current.DeletionTimestamp != nil && old.DeletionTimestamp == nil) {
 		// A Sandbox of a claim's own name may have stood in the claim's way.
 		wake = append(wake, control.Request(old.Namespace, old.Name))
 	}
@@ -97,12 +97,10 @@ func (r *Reconciler) sandboxChanged(before, after client.Object) []reconcile.Req
 			wake = append(wake, control.Request(s.Namespace, ref.Name))
 		}
 	}
-	if controller := either(before, after); control.ControllerOf(controller, extensions.GroupName, extensions.SandboxClaimKind) == nil {
-		// A broken watch may have hidden that the Sandbox ever was a claim's: the claim that
-		// is bound to it knows.
-		wake = append(wake, r.claimsBy(kinds.BySandbox, controller.GetNamespace(), controller.GetName())...)
-	}
-	return wake
+	// The claim that is bound to it may not be the one that controls it, and a broken watch
+	// may have hidden that it ever was.
+	either := either(before, after)
+	return append(wake, r.claimsBy(kinds.BySandbox, either.GetNamespace(), either.GetName())...)
 }
 
 func asSandbox(obj client.Object) *agents.Sandbox {
@@ -169,25 +167,21 @@ func (r *Reconciler) memberChanged(old, current *agents.Sandbox) []types.Namespa
 		}
 	}
 	if pool, ok := poolOf(current); ok {
-		state := memberState(current)
-		wake = append(wake, r.roster.Update(pool, member(current), state)...)
-		if state == roster.Ready && r.roster.Standing(pool).Ready > 0 {
-			wake = append(wake, r.servedByAny(current)...)
-		}
+		wake = append(wake, r.roster.Update(pool, member(current), memberState(current))...)
 	}
 	return wake
 }
 
 // servedByAny returns the claims that take from any pool of the template a member is
 // from. Each stands in the queue of one pool, and the member may be another's.
-func (r *Reconciler) servedByAny(s *agents.Sandbox) []types.NamespacedName {
-	var wake []types.NamespacedName
-	for _, claim := range r.views.Claims.Peek(kinds.ByTemplate, kinds.InNamespace(s.Namespace, s.Annotations[agents.AnnotationTemplateRef])) {
+func (r *Reconciler) servedByAny(m roster.Member) []types.UID {
+	var claims []types.UID
+	for _, claim := range r.views.Claims.Peek(kinds.ByTemplate, kinds.InNamespace(m.Key.Namespace, m.Template)) {
 		if claim.AnyPool() && mayAdopt(claim) {
-			wake = append(wake, client.ObjectKeyFromObject(claim))
+			claims = append(claims, claim.UID)
 		}
 	}
-	return wake
+	return claims
 }
 
 // memberState is what the roster is told of a member; the claim it is promised to
@@ -218,7 +212,7 @@ func poolOf(s *agents.Sandbox) (types.NamespacedName, bool) {
 }
 
 func member(s *agents.Sandbox) roster.Member {
-	return roster.Member{Key: client.ObjectKeyFromObject(s), UID: s.UID}
+	return roster.Member{Key: client.ObjectKeyFromObject(s), UID: s.UID, Template: s.Annotations[agents.AnnotationTemplateRef]}
 }
 
 func waiter(claim *extensions.SandboxClaim) roster.Claim {

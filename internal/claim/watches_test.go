@@ -53,17 +53,39 @@ func (p peeking) Peek(index, _ string) []*extensions.SandboxClaim {
 	return p.claims
 }
 
+// poolsAt is a view of pools of which only Peek is used.
+type poolsAt struct {
+	consistent.Kind[*extensions.SandboxWarmPool]
+	found []*extensions.SandboxWarmPool
+}
+
+func (p poolsAt) Peek(string, string) []*extensions.SandboxWarmPool { return p.found }
+
 func TestAMemberWakesClaimsThatTakeFromAnyPool(t *testing.T) {
 	anyPool := claimWithUID("any")
 	anyPool.Spec = extensions.SandboxClaimSpec{TemplateRef: &extensions.SandboxTemplateRef{Name: "python"}}
-	r := New(control.Environment{Clock: clocktesting.NewFakePassiveClock(now)}, kinds.Views{Claims: peeking{claims: []*extensions.SandboxClaim{anyPool}}}, Options{})
-	member := newSandbox("member", ownedBy(extensions.SandboxWarmPoolKind, "pool-uid"))
-	if woken := r.sandboxChanged(nil, member); !slices.Contains(woken, control.Request("default", "task")) {
-		t.Errorf("woke %v", woken)
+	x := recreating("python")
+	x.Name = "x"
+	r := New(control.Environment{Clock: clocktesting.NewFakePassiveClock(now)}, kinds.Views{
+		Claims:    peeking{claims: []*extensions.SandboxClaim{anyPool}},
+		WarmPools: poolsAt{found: []*extensions.SandboxWarmPool{x}},
+	}, Options{})
+	where := types.NamespacedName{Namespace: "default", Name: "x"}
+	named := newSandbox("named", ownedBy(extensions.SandboxWarmPoolKind, "pool-uid"))
+	r.roster.Take(where, roster.Claim{UID: "other"})
+	r.roster.Stay(where, roster.Claim{UID: "other"})
+	elsewhere := observed{Claim: anyPool, Source: source{PoolName: "y", Pool: &extensions.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "y"}}, OwnTemplate: true}}
+	if r.stays(elsewhere) {
+		t.Fatal("there is nothing anywhere")
 	}
-	r.roster.Take(types.NamespacedName{Namespace: "default", Name: "x"}, roster.Claim{UID: "other"})
-	if woken := r.sandboxChanged(member, member); slices.Contains(woken, control.Request("default", "task")) {
+	if woken := r.sandboxChanged(nil, named); slices.Contains(woken, control.Request("default", "task")) {
 		t.Errorf("a member that is promised to another claim woke %v", woken)
+	}
+	if woken := r.roster.Leave("other"); !slices.Contains(woken, types.NamespacedName{Namespace: "default", Name: "task"}) {
+		t.Errorf("the other needs none, and %v look", woken)
+	}
+	if !r.stays(elsewhere) {
+		t.Error("the claim does not see what became ready before it waited")
 	}
 }
 
@@ -117,11 +139,30 @@ func (b byIndex) Peek(index, value string) []*extensions.SandboxClaim {
 	return []*extensions.SandboxClaim{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}
 }
 
-func TestASandboxThatIsNobodysWakesTheClaimThatIsBoundToIt(t *testing.T) {
+func TestASandboxWakesTheClaimThatIsBoundToItWhoeverControlsIt(t *testing.T) {
 	r := New(control.Environment{}, kinds.Views{Claims: byIndex{found: map[string]string{kinds.BySandbox + " default/taken": "task"}}}, Options{})
 	// The watch was broken while the claim made the Sandbox and somebody took it away.
 	stripped := newSandbox("taken", func(s *agents.Sandbox) { s.OwnerReferences = nil })
-	if woken := r.sandboxChanged(nil, stripped); !slices.Contains(woken, control.Request("default", "task")) {
-		t.Errorf("woke %v", woken)
+	anothers := newSandbox("taken", ownedBy(extensions.SandboxClaimKind, "another"))
+	for _, s := range []*agents.Sandbox{stripped, anothers} {
+		if woken := r.sandboxChanged(nil, s); !slices.Contains(woken, control.Request("default", "task")) {
+			t.Errorf("woke %v", woken)
+		}
+		if woken := r.sandboxChanged(s, nil); !slices.Contains(woken, control.Request("default", "task")) {
+			t.Errorf("that it is gone woke %v", woken)
+		}
+	}
+}
+
+func TestASandboxOfTheClaimsNameWakesItWhenItBeginsToGo(t *testing.T) {
+	r := New(control.Environment{}, kinds.Views{Claims: byIndex{}}, Options{})
+	occupant := newSandbox("task", ownedBy(extensions.SandboxClaimKind, "another"))
+	going, next := occupant.DeepCopy(), occupant.DeepCopy()
+	going.ResourceVersion, going.DeletionTimestamp = "2", &metav1.Time{Time: now}
+	next.ResourceVersion, next.UID = "3", "next"
+	for what, after := range map[string]*agents.Sandbox{"going": going, "the next": next} {
+		if woken := r.sandboxChanged(occupant, after); !slices.Contains(woken, control.Request("default", "task")) {
+			t.Errorf("%s woke %v", what, woken)
+		}
 	}
 }

@@ -89,3 +89,26 @@ func TestWhatTheInformerSkippedIsLookedAtAgain(t *testing.T) {
 		})
 	}
 }
+
+// What is told may be over before it is: the event of that came first, and nobody is told
+// of it again.
+func TestWhatIsToldAndChangesMeanwhileIsToldAnew(t *testing.T) {
+	withInformer(t, func(b *bench) {
+		b.patch(b.get("old"), label("n", "1"))
+		b.server.edit(keyOf("old"), func(p *corev1.Pod) { p.Labels = map[string]string{"owner": "one"} })
+		b.wire.relist(b.server.latest())
+		var told []string
+		b.view.lookAgain = func(now *corev1.Pod) {
+			told = append(told, now.Labels["owner"])
+			if len(told) == 1 {
+				b.server.edit(keyOf("old"), func(p *corev1.Pod) { p.Labels = map[string]string{"owner": "two"} })
+				b.wire.deliverAll()
+			}
+		}
+		b.view.vanished = func(was *corev1.Pod) { told = append(told, "not "+was.Labels["owner"]) }
+		b.sweep()
+		if want := []string{"one", "not one", "two"}; !slices.Equal(told, want) {
+			b.Errorf("told of %q, want %q", told, want)
+		}
+	}, pod("old", "one"))
+}

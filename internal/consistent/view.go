@@ -396,15 +396,19 @@ func (v *View[T]) tell(e *entry[T]) {
 	}
 }
 
-// tellToLook tells to look at the object under key again.
+// tellToLook tells to look at the object under key again. If it changes while that is
+// told, the event of that may have come first: what was told is then over, and is told
+// to be gone before what follows it is told.
 func (v *View[T]) tellToLook(key types.NamespacedName) {
-	obj, ok := v.read(key)
-	if !ok {
-		return
-	}
-	v.lookAgain(obj)
-	// It may have gone while that was told, and the event of that have come first.
-	if now, ok := v.read(key); !ok || now.GetUID() != obj.GetUID() {
+	for {
+		obj, ok := v.read(key)
+		if !ok {
+			return
+		}
+		v.lookAgain(obj)
+		if now, ok := v.read(key); ok && now.GetUID() == obj.GetUID() && now.GetResourceVersion() == obj.GetResourceVersion() {
+			return
+		}
 		v.vanished(obj)
 	}
 }

@@ -13,6 +13,7 @@ import (
 )
 
 type pool struct {
+	key      types.NamespacedName
 	ready    *list.List // of Member, in the order they became ready
 	readyAt  map[types.UID]*list.Element
 	comingUp map[types.UID]struct{}
@@ -27,6 +28,14 @@ type pool struct {
 type promise struct {
 	claim  waiter
 	member Member
+	// since is what has become of the member since it was promised, or Absent if nothing.
+	since State
+}
+
+// free is a member that became ready while no claim waited for one of its pool.
+type free struct {
+	member Member
+	pool   types.NamespacedName
 }
 
 type waiter struct {
@@ -45,6 +54,17 @@ func (p *pool) promise(rank int) Member {
 	p.promised[w.UID] = promise{claim: w, member: m}
 	p.taken[m.UID] = w.UID
 	return m
+}
+
+// offer makes a member ready, before the others or after them, and returns the claims it
+// is promised to. If there is none it is free for those that look on.
+func (r *Roster) offer(p *pool, m Member, push func(any) *list.Element) []types.NamespacedName {
+	p.readyAt[m.UID] = push(m)
+	wake := r.serve(p)
+	if r.begun && p.ready.Len() > 0 {
+		r.free = append(r.free, free{member: m, pool: p.key})
+	}
+	return wake
 }
 
 // serve promises ready members to the oldest waiters and returns those to wake. Not while
@@ -90,6 +110,13 @@ func (p *pool) withdraw(member types.UID) []types.NamespacedName {
 	delete(p.promised, claim)
 	p.queue(w)
 	return []types.NamespacedName{w.Key}
+}
+
+// changed notes what has become of the member that is promised to the claim.
+func (p *pool) changed(claim types.UID, state State) {
+	given := p.promised[claim]
+	given.since = state
+	p.promised[claim] = given
 }
 
 // queue puts a claim among those that are promised nothing.

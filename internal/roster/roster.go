@@ -20,6 +20,8 @@ import (
 type Member struct {
 	Key types.NamespacedName
 	UID types.UID
+	// Template is the name of the SandboxTemplate it was made from.
+	Template string
 }
 
 // Claim is a SandboxClaim that waits. Claims are served in the order of creation,
@@ -58,24 +60,65 @@ type Roster struct {
 	waiting map[types.UID]waiter // by claim, those promised a member included
 	seen    uint64
 	begun   bool // a claim has asked: all that there was at the start is known
+	free    []free
+	// onlookers finds the claims that may take a member of whatever pool.
+	onlookers func(Member) []types.UID
 }
 
-// New returns an empty roster.
-func New() *Roster {
-	return &Roster{pools: map[types.NamespacedName]*pool{}, waiting: map[types.UID]waiter{}}
+// New returns an empty roster. A claim may be served by several pools, and waits for one
+// at a time: onlookers, unless nil, returns the claims that may take a member whichever
+// pool they wait for. They are woken when the member is ready and promised to nobody.
+func New(onlookers func(Member) []types.UID) *Roster {
+	return &Roster{pools: map[types.NamespacedName]*pool{}, waiting: map[types.UID]waiter{}, onlookers: onlookers}
+}
+
+// lock locks the roster. What it returns unlocks it, and adds to the claims to wake those
+// that look on.
+func (r *Roster) lock() func(wake *[]types.NamespacedName) {
+	r.mu.Lock()
+	return func(wake *[]types.NamespacedName) {
+		found := r.free
+		r.free = nil
+		r.mu.Unlock()
+		if r.onlookers == nil {
+			return
+		}
+		for _, f := range found {
+			*wake = append(*wake, r.waitElsewhere(f.pool, r.onlookers(f.member))...)
+		}
+	}
+}
+
+// waitElsewhere returns those of the claims that wait for another pool and are promised
+// nothing. Those that do not wait have no use for a member, or have failed and try again
+// later.
+func (r *Roster) waitElsewhere(poolKey types.NamespacedName, claims []types.UID) []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var wake []types.NamespacedName
+	for _, claim := range claims {
+		w, waits := r.waiting[claim]
+		if !waits || w.pool == poolKey {
+			continue
+		}
+		if _, promised := r.pools[w.pool].promised[claim]; !promised {
+			wake = append(wake, w.Key)
+		}
+	}
+	return wake
 }
 
 // Update records the state of a member of the pool and returns the claims to wake:
 // the one that is promised the member, or those for which none is coming up any
 // more.
-func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) (woken []types.NamespacedName) {
+	defer r.lock()(&woken)
 	p := r.pool(poolKey)
 	defer r.prune(poolKey, p)
 	delete(p.declined, m.UID)
-	if _, ok := p.taken[m.UID]; ok {
+	if claim, ok := p.taken[m.UID]; ok {
 		if state != Absent {
+			p.changed(claim, state)
 			return nil // whoever it is promised to will see
 		}
 		return append(p.withdraw(m.UID), p.unserved()...)
@@ -84,10 +127,10 @@ func (r *Roster) Update(poolKey types.NamespacedName, m Member, state State) []t
 	p.aside = slices.DeleteFunc(p.aside, func(a Member) bool { return a.UID == m.UID })
 	switch state {
 	case Ready:
-		if _, ok := p.readyAt[m.UID]; !ok {
-			p.readyAt[m.UID] = p.ready.PushBack(m)
+		if _, ok := p.readyAt[m.UID]; ok {
+			return r.serve(p)
 		}
-		return r.serve(p)
+		return r.offer(p, m, p.ready.PushBack)
 	case ComingUp:
 		p.unready(m.UID)
 		p.comingUp[m.UID] = struct{}{}
@@ -123,18 +166,16 @@ func (r *Roster) won(claim, member types.UID) bool {
 // Enter records that a claim waits for a member of the pool, so that its rank is
 // known before it is reconciled. A claim waits for one pool at a time. The claims to
 // wake are returned: it may have come before some that waited.
-func (r *Roster) Enter(poolKey types.NamespacedName, c Claim) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Roster) Enter(poolKey types.NamespacedName, c Claim) (woken []types.NamespacedName) {
+	defer r.lock()(&woken)
 	p, wake := r.enter(poolKey, c)
 	return append(wake, p.unserved()...)
 }
 
 // Stay is Enter for a claim that was told to start cold and cannot. It reports whether
 // a member became ready for it in the meantime, so that it should take again.
-func (r *Roster) Stay(poolKey types.NamespacedName, c Claim) (ready bool, wake []types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Roster) Stay(poolKey types.NamespacedName, c Claim) (ready bool, woken []types.NamespacedName) {
+	defer r.lock()(&woken)
 	p, wake := r.enter(poolKey, c)
 	if _, ok := p.promised[c.UID]; ok {
 		return true, wake
@@ -161,12 +202,14 @@ func (r *Roster) enter(poolKey types.NamespacedName, c Claim) (*pool, []types.Na
 
 // Take answers a claim that is ready to adopt. The same member is offered again
 // until the claim is done with it. A claim that is told to start cold has left.
-func (r *Roster) Take(poolKey types.NamespacedName, c Claim) Offer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Roster) Take(poolKey types.NamespacedName, c Claim) (offer Offer) {
+	defer r.lock()(&offer.Wake)
 	r.begun = true
 	p, wake := r.enter(poolKey, c)
 	if given, ok := p.promised[c.UID]; ok {
+		if given.since == Ready {
+			p.changed(c.UID, Absent) // the claim looks at it now
+		}
 		return Offer{Member: &given.member, Wake: wake}
 	}
 	wake = append(wake, p.unserved()...)
@@ -186,64 +229,73 @@ func (r *Roster) Take(poolKey types.NamespacedName, c Claim) Offer {
 // Reject says that the member promised to the claim cannot be adopted. The member is set
 // aside until it changes or a claim takes a second look, and the claim may take again.
 // The claims to wake are returned: there is one member less for those that wait.
-func (r *Roster) Reject(claim types.UID) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p, rejected := r.reject(claim)
-	if p == nil {
-		return nil
+//
+// A member that has changed since it was promised is not: the claim may have looked at it
+// before that.
+func (r *Roster) Reject(claim types.UID) (woken []types.NamespacedName) {
+	defer r.lock()(&woken)
+	p, rejected, wake := r.reject(claim)
+	if rejected == nil {
+		return wake
 	}
-	p.aside = append(p.aside, rejected)
+	p.aside = append(p.aside, *rejected)
 	return p.unserved()
 }
 
 // PassOn is Reject for a member that this claim cannot adopt, though others may: it goes
 // to the oldest that has not given it back yet, and is set aside once all have.
-func (r *Roster) PassOn(claim types.UID) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p, rejected := r.reject(claim)
-	if p == nil {
-		return nil
+func (r *Roster) PassOn(claim types.UID) (woken []types.NamespacedName) {
+	defer r.lock()(&woken)
+	p, rejected, wake := r.reject(claim)
+	if rejected == nil {
+		return wake
 	}
 	next := slices.IndexFunc(p.waiters, func(w waiter) bool { return !p.declined[rejected.UID].Has(w.UID) })
 	if next < 0 {
-		p.aside = append(p.aside, rejected)
+		p.aside = append(p.aside, *rejected)
 		return p.unserved()
 	}
-	woken := p.waiters[next].Key
-	p.readyAt[rejected.UID] = p.ready.PushFront(rejected)
+	nextKey := p.waiters[next].Key
+	p.readyAt[rejected.UID] = p.ready.PushFront(*rejected)
 	p.promise(next)
-	return append(p.unserved(), woken)
+	return append(p.unserved(), nextKey)
 }
 
 // reject takes the member back that was promised to the claim, which waits again at its
-// old rank. The pool is nil if none was.
-func (r *Roster) reject(claim types.UID) (*pool, Member) {
+// old rank. If it has changed since it was promised it is as good as any again, and the
+// claims to wake are returned in its stead.
+func (r *Roster) reject(claim types.UID) (*pool, *Member, []types.NamespacedName) {
 	w, ok := r.waiting[claim]
 	if !ok {
-		return nil, Member{}
+		return nil, nil, nil
 	}
 	p := r.pools[w.pool]
 	given, ok := p.promised[claim]
 	if !ok {
-		return nil, Member{}
+		return nil, nil, nil
 	}
-	p.withdraw(given.member.UID)
-	if p.declined[given.member.UID] == nil {
-		p.declined[given.member.UID] = sets.New[types.UID]()
+	m := given.member
+	p.withdraw(m.UID)
+	switch given.since {
+	case Ready:
+		return p, nil, append(r.offer(p, m, p.ready.PushFront), p.unserved()...)
+	case ComingUp:
+		p.comingUp[m.UID] = struct{}{}
+		return p, nil, p.unserved()
 	}
-	p.declined[given.member.UID].Insert(claim)
-	return p, given.member
+	if p.declined[m.UID] == nil {
+		p.declined[m.UID] = sets.New[types.UID]()
+	}
+	p.declined[m.UID].Insert(claim)
+	return p, &m, nil
 }
 
 // TakeRejected promises a claim that Take gave no member one that was set aside, if there
 // is one that the claim has not looked at. What made a member unfit may have passed
 // without a change of the member itself: its pod is ready again, or its template is what
 // it was. Claims to wake are returned as by Take.
-func (r *Roster) TakeRejected(poolKey types.NamespacedName, c Claim, looked map[types.UID]bool) Offer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Roster) TakeRejected(poolKey types.NamespacedName, c Claim, looked map[types.UID]bool) (offer Offer) {
+	defer r.lock()(&offer.Wake)
 	known, ok := r.pools[poolKey]
 	if !ok {
 		return Offer{}
@@ -266,19 +318,20 @@ func (r *Roster) TakeRejected(poolKey types.NamespacedName, c Claim, looked map[
 // Recheck says that something about a member changed of which the member itself does
 // not tell, such as its pod. One that was set aside is as ready as any again; whoever
 // is promised the member looks once more. The claims to wake are returned.
-func (r *Roster) Recheck(member types.UID) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Roster) Recheck(member types.UID) (woken []types.NamespacedName) {
+	defer r.lock()(&woken)
 	for _, p := range r.pools {
 		delete(p.declined, member)
 		if claim, ok := p.taken[member]; ok {
+			if p.promised[claim].since == Absent {
+				p.changed(claim, Ready)
+			}
 			return []types.NamespacedName{p.promised[claim].claim.Key}
 		}
 		if at := slices.IndexFunc(p.aside, func(m Member) bool { return m.UID == member }); at >= 0 {
 			m := p.aside[at]
 			p.aside = slices.Delete(p.aside, at, at+1)
-			p.readyAt[m.UID] = p.ready.PushBack(m)
-			return r.serve(p)
+			return r.offer(p, m, p.ready.PushBack)
 		}
 	}
 	return nil
@@ -308,16 +361,14 @@ func (r *Roster) settle(w waiter) {
 // Leave says that the claim waits no more: it is bound, gone, failed or in backoff.
 // A member it was promised and did not adopt goes to the next; the claims to wake
 // are returned.
-func (r *Roster) Leave(claim types.UID) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Roster) Leave(claim types.UID) (woken []types.NamespacedName) {
+	defer r.lock()(&woken)
 	return r.leave(claim)
 }
 
 // Gone is Leave for a claim that does not exist any more.
-func (r *Roster) Gone(claim types.UID) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Roster) Gone(claim types.UID) (woken []types.NamespacedName) {
+	defer r.lock()(&woken)
 	for _, p := range r.pools {
 		for _, claims := range p.declined {
 			claims.Delete(claim)
@@ -346,8 +397,11 @@ func (r *Roster) leave(claim types.UID) []types.NamespacedName {
 	}
 	delete(p.promised, claim)
 	delete(p.taken, given.member.UID)
-	p.readyAt[given.member.UID] = p.ready.PushFront(given.member)
-	return r.serve(p)
+	if given.since == ComingUp {
+		p.comingUp[given.member.UID] = struct{}{}
+		return p.unserved()
+	}
+	return r.offer(p, given.member, p.ready.PushFront)
 }
 
 // Standing is what a pool looks like from here.
@@ -375,6 +429,7 @@ func (r *Roster) pool(key types.NamespacedName) *pool {
 	p, ok := r.pools[key]
 	if !ok {
 		p = &pool{
+			key:      key,
 			ready:    list.New(),
 			readyAt:  map[types.UID]*list.Element{},
 			comingUp: map[types.UID]struct{}{},

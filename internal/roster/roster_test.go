@@ -31,7 +31,7 @@ func claimOf(n int) Claim {
 }
 
 func TestReadyMembersGoToTheOldestClaimsWhoeverAsksFirst(t *testing.T) {
-	r := New()
+	r := New(nil)
 	for n := range 3 {
 		r.Enter(python, claimOf(n))
 	}
@@ -45,7 +45,7 @@ func TestReadyMembersGoToTheOldestClaimsWhoeverAsksFirst(t *testing.T) {
 }
 
 func TestMembersAreKeptForTheOldestClaimsWhileAllIsReadAtTheStart(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Enter(python, claimOf(1))
 	r.Update(python, memberOf(0), Ready)
 	r.Enter(python, claimOf(0))
@@ -58,7 +58,7 @@ func TestMembersAreKeptForTheOldestClaimsWhileAllIsReadAtTheStart(t *testing.T) 
 }
 
 func TestAMemberThatIsKeptAtTheStartGoesToTheNextWhenTheOldestNeedNone(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	r.Enter(python, claimOf(0))
 	r.Enter(python, claimOf(1))
@@ -74,7 +74,7 @@ func TestAMemberThatIsKeptAtTheStartGoesToTheNextWhenTheOldestNeedNone(t *testin
 }
 
 func TestAClaimWaitsOnlyIfAMemberIsComingUpForItsRank(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), ComingUp)
 	r.Update(python, memberOf(1), ComingUp)
 	var waits []bool
@@ -90,7 +90,7 @@ func TestAClaimWaitsOnlyIfAMemberIsComingUpForItsRank(t *testing.T) {
 }
 
 func TestAMemberThatBecomesReadyWakesTheOldestWaiter(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), ComingUp)
 	r.Update(python, memberOf(1), ComingUp)
 	r.Take(python, claimOf(1))
@@ -104,7 +104,7 @@ func TestAMemberThatBecomesReadyWakesTheOldestWaiter(t *testing.T) {
 }
 
 func TestAMemberThatIsLostWakesTheClaimItWasComingUpFor(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), ComingUp)
 	r.Take(python, claimOf(0))
 	if woken := r.Update(python, memberOf(0), Absent); !cmp.Equal([]types.NamespacedName{key("claim-0")}, woken) {
@@ -116,7 +116,7 @@ func TestAMemberThatIsLostWakesTheClaimItWasComingUpFor(t *testing.T) {
 }
 
 func TestAPromiseIsKeptUntilTheClaimIsDone(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	first := r.Take(python, claimOf(5))
 	again := r.Take(python, claimOf(5))
@@ -129,7 +129,7 @@ func TestAPromiseIsKeptUntilTheClaimIsDone(t *testing.T) {
 }
 
 func TestAMemberThatIsNotAdoptedGoesToTheNextClaim(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	r.Update(python, memberOf(1), ComingUp)
 	r.Take(python, claimOf(0))
@@ -143,7 +143,7 @@ func TestAMemberThatIsNotAdoptedGoesToTheNextClaim(t *testing.T) {
 }
 
 func TestARejectedMemberIsForgottenUntilItChanges(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	r.Update(python, memberOf(1), Ready)
 	r.Take(python, claimOf(0))
@@ -158,7 +158,7 @@ func TestARejectedMemberIsForgottenUntilItChanges(t *testing.T) {
 }
 
 func TestARejectedMemberIsOneLessForThoseThatWait(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), ComingUp)
 	r.Update(python, memberOf(1), ComingUp)
 	r.Take(python, claimOf(0))
@@ -176,7 +176,7 @@ func TestARejectedMemberIsOneLessForThoseThatWait(t *testing.T) {
 }
 
 func TestAMemberThatIsNotForOneClaimGoesToTheNext(t *testing.T) {
-	r := New()
+	r := New(nil)
 	for n := range 3 {
 		r.Enter(python, claimOf(n))
 	}
@@ -218,7 +218,7 @@ func TestAMemberThatIsNotForOneClaimGoesToTheNext(t *testing.T) {
 // A claim that names a pool rejects a member, one of a template passes it on. Each would
 // wake the other for good.
 func TestAMemberThatAClaimRejectedDoesNotComeBackToIt(t *testing.T) {
-	r := New()
+	r := New(nil)
 	first, second := claimOf(0), claimOf(1)
 	r.Enter(python, first)
 	r.Enter(python, second)
@@ -239,13 +239,14 @@ func TestAMemberThatAClaimRejectedDoesNotComeBackToIt(t *testing.T) {
 	if woken := r.Recheck(memberOf(0).UID); len(woken) != 1 {
 		t.Fatalf("once more %v look", woken)
 	}
+	r.Take(python, first)
 	if woken := r.PassOn(first.UID); !slices.Equal(woken, []types.NamespacedName{second.Key}) {
 		t.Errorf("after that, %v look", woken)
 	}
 }
 
 func TestWhatRejectedIsForgottenWithItsClaim(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Enter(python, claimOf(0))
 	r.Update(python, memberOf(0), Ready)
 	r.Take(python, claimOf(0))
@@ -261,7 +262,7 @@ func TestWhatRejectedIsForgottenWithItsClaim(t *testing.T) {
 }
 
 func TestAnOlderClaimThatComesLateWakesTheOneThatWaitsInVain(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), ComingUp)
 	r.Take(python, claimOf(1))
 	if woken := r.Enter(python, claimOf(0)); !cmp.Equal([]types.NamespacedName{key("claim-1")}, woken) {
@@ -273,7 +274,7 @@ func TestAnOlderClaimThatComesLateWakesTheOneThatWaitsInVain(t *testing.T) {
 }
 
 func TestAClaimThatCannotStartColdStaysForTheNextMember(t *testing.T) {
-	r := New()
+	r := New(nil)
 	if offer := r.Take(python, claimOf(0)); offer.Member != nil || offer.Wait {
 		t.Fatalf("offered %+v, want to start cold", offer)
 	}
@@ -293,7 +294,7 @@ func TestAClaimThatCannotStartColdStaysForTheNextMember(t *testing.T) {
 }
 
 func TestAnAdoptedMemberIsNobodyElses(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	r.Take(python, claimOf(0))
 	r.Won("claim-0")
@@ -306,7 +307,7 @@ func TestAnAdoptedMemberIsNobodyElses(t *testing.T) {
 }
 
 func TestAClaimWhoseAdoptionIsSeenBeforeItsAnswerWaitsForNothing(t *testing.T) {
-	r := New()
+	r := New(nil)
 	for n := range 2 {
 		r.Update(python, memberOf(n), Ready)
 		r.Enter(python, claimOf(n))
@@ -321,7 +322,7 @@ func TestAClaimWhoseAdoptionIsSeenBeforeItsAnswerWaitsForNothing(t *testing.T) {
 }
 
 func TestAMemberThatAnotherClaimAdoptedIsWithdrawn(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	r.Take(python, claimOf(0))
 	if woken := r.Adopted(python, memberOf(0), "claim-1"); !cmp.Equal([]types.NamespacedName{key("claim-0")}, woken) {
@@ -333,7 +334,7 @@ func TestAMemberThatAnotherClaimAdoptedIsWithdrawn(t *testing.T) {
 }
 
 func TestAPromisedMemberThatIsLostWakesItsClaimAtItsOldRank(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	r.Take(python, claimOf(0))
 	r.Update(python, memberOf(1), ComingUp)
@@ -347,7 +348,7 @@ func TestAPromisedMemberThatIsLostWakesItsClaimAtItsOldRank(t *testing.T) {
 }
 
 func TestPoolsOfTheSameNameInOtherNamespacesAreApart(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	other := types.NamespacedName{Namespace: "other", Name: "python"}
 	if offer := r.Take(other, claimOf(0)); offer.Member != nil || offer.Wait {
@@ -360,7 +361,7 @@ func TestPoolsOfTheSameNameInOtherNamespacesAreApart(t *testing.T) {
 func TestBooksBalance(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		r := New()
+		r := New(nil)
 		for range 300 {
 			n := random.IntN(12)
 			switch random.IntN(6) {
@@ -420,7 +421,7 @@ func check(t *testing.T, r *Roster) {
 }
 
 func BenchmarkTakeAndWin(b *testing.B) {
-	r := New()
+	r := New(nil)
 	for n := range 1000 {
 		r.Update(python, memberOf(n), Ready)
 	}
@@ -433,7 +434,7 @@ func BenchmarkTakeAndWin(b *testing.B) {
 }
 
 func TestAMemberThatWasRejectedIsLookedAtAgainByTheNextClaim(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	r.Take(python, claimOf(0))
 	r.Reject(claimOf(0).UID)
@@ -457,7 +458,7 @@ func TestAMemberThatWasRejectedIsLookedAtAgainByTheNextClaim(t *testing.T) {
 }
 
 func TestAMemberThatWasRejectedAndIsGoneIsForgotten(t *testing.T) {
-	r := New()
+	r := New(nil)
 	r.Update(python, memberOf(0), Ready)
 	r.Take(python, claimOf(0))
 	r.Reject(claimOf(0).UID)

@@ -28,8 +28,9 @@ func (w *watcher) sandboxChanged(before, after *agents.Sandbox) {
 		record.mine[after.UID] = true
 		if before == nil && run.writer == nil {
 			w.bestowed[after.UID] = true
+		} else {
+			w.atMostOne(owner)
 		}
-		w.atMostOne(owner)
 		if before != nil {
 			w.adopted(record, before, after)
 		} else {
