@@ -4,12 +4,13 @@ package agentruntime
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	"github.com/berthdev/berth/internal/kinds"
@@ -50,47 +51,62 @@ func (c liveConfig) ConfigMap(ctx context.Context, namespace, name string) (*cor
 	return m, nil
 }
 
-// Defaults implements confighash.Source. Each of those that the server lists, or that only
-// the view has for one, is read once more through the view: it tells of what it has shown
-// and the informer then skips, which no event does.
+// Defaults implements confighash.Source. They are as they were at one time, which a list
+// tells. What the view does not show of it yet is read through the view as well: it tells
+// of what it has shown and the informer then skips, which no event does.
 func (c liveConfig) Defaults(ctx context.Context, namespace string) ([]*corev1.ConfigMap, error) {
-	candidates, err := c.lister.ListConfigMaps(ctx, namespace, api.LabelDefaults+"="+api.DefaultsTrue)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := c.views.ConfigMaps.By(ctx, kinds.ByDefaults, namespace)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range shown {
-		if !slices.ContainsFunc(candidates, func(o *corev1.ConfigMap) bool { return o.Name == m.Name }) {
-			candidates = append(candidates, m)
-		}
-	}
-	var found []*corev1.ConfigMap
-	for _, m := range candidates {
-		now, err := c.read(ctx, m)
+	for range listTries {
+		found, err := c.lister.ListConfigMaps(ctx, namespace, api.LabelDefaults+"="+api.DefaultsTrue)
 		if err != nil {
 			return nil, err
 		}
-		if now != nil && now.Labels[api.LabelDefaults] == api.DefaultsTrue {
-			found = append(found, now)
+		if same, err := c.show(ctx, namespace, found); err != nil || same {
+			return found, err
 		}
 	}
-	return found, nil
+	return nil, fmt.Errorf("list ConfigMaps %s with the label %s: they change too often", namespace, api.LabelDefaults)
 }
 
-// read reads a ConfigMap once more, which is remembered before: the view may tell of it
-// right after.
-func (c liveConfig) read(ctx context.Context, m *corev1.ConfigMap) (*corev1.ConfigMap, error) {
-	for {
+// listTries is how often defaults are listed in a pass until they are what reading each of
+// them shows.
+const listTries = 4
+
+// show lets the view know the defaults that were listed, and reports whether they still
+// are what the server has.
+func (c liveConfig) show(ctx context.Context, namespace string, found []*corev1.ConfigMap) (bool, error) {
+	names := sets.New[string]()
+	for _, m := range found {
+		names.Insert(m.Name)
 		c.listed.add(m.UID)
-		now, err := c.ConfigMap(ctx, m.Namespace, m.Name)
-		if err != nil || now == nil || now.UID == m.UID {
-			return now, err
+		now, ok, err := c.views.ConfigMaps.Get(ctx, client.ObjectKeyFromObject(m))
+		if err != nil {
+			return false, err
 		}
-		m = now
+		if ok && isSame(now, m) {
+			continue
+		}
+		if now, err := c.ConfigMap(ctx, m.Namespace, m.Name); err != nil || !isSame(now, m) {
+			return false, err
+		}
 	}
+	shown, err := c.views.ConfigMaps.By(ctx, kinds.ByDefaults, namespace)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range shown {
+		if names.Has(m.Name) {
+			continue
+		}
+		if now, err := c.ConfigMap(ctx, m.Namespace, m.Name); err != nil || now != nil && now.Labels[api.LabelDefaults] == api.DefaultsTrue {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// isSame reports whether two are one version of one ConfigMap.
+func isSame(a, b *corev1.ConfigMap) bool {
+	return a != nil && b != nil && a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
 }
 
 // listed remembers which ConfigMaps were taken for defaults by what the server said. The

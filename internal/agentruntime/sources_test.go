@@ -239,23 +239,28 @@ func TestConfigMapsThatAreGoneAreNotRemembered(t *testing.T) {
 	}
 }
 
-// listedOnce shows a ConfigMap in a list that another has replaced since.
-type listedOnce struct {
+// listsBefore lists at first what was before.
+type listsBefore struct {
 	lister
-	shown *corev1.ConfigMap
+	before *corev1.ConfigMap
+	lists  int
 }
 
-func (l listedOnce) ListConfigMaps(context.Context, string, string) ([]*corev1.ConfigMap, error) {
-	return []*corev1.ConfigMap{l.shown}, nil
+func (l *listsBefore) ListConfigMaps(ctx context.Context, namespace, labels string) ([]*corev1.ConfigMap, error) {
+	if l.lists++; l.lists == 1 || l.w == nil {
+		return []*corev1.ConfigMap{l.before}, nil
+	}
+	return l.lister.ListConfigMaps(ctx, namespace, labels)
 }
 
-func TestDefaultsAreWhatTheServerHasAfterItListedThem(t *testing.T) {
+func TestDefaultsAreThoseOfOneTime(t *testing.T) {
 	w := newWorld(t)
 	w.configure("one")
 	old := w.maps.get("defaults")
-	live := liveConfig{w.r.views, listedOnce{lister{w}, old}, w.r.listed}
+	live := liveConfig{w.r.views, &listsBefore{before: old}, w.r.listed}
 	read := func() []*corev1.ConfigMap {
 		t.Helper()
+		live.lister = &listsBefore{lister: lister{w}, before: old}
 		found, err := live.Defaults(t.Context(), team)
 		if err != nil {
 			t.Fatal(err)
@@ -277,5 +282,9 @@ func TestDefaultsAreWhatTheServerHasAfterItListedThem(t *testing.T) {
 	delete(w.maps.objects, client.ObjectKeyFromObject(bare))
 	if got := read(); len(got) != 0 {
 		t.Errorf("one that is gone: %v", got)
+	}
+	live.lister = &listsBefore{before: old}
+	if got, err := live.Defaults(t.Context(), team); err == nil {
+		t.Errorf("what is not there any more counts, however often it was listed: %v", got)
 	}
 }
