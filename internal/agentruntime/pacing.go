@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
+	"github.com/berthdev/berth/internal/consistent"
 	"github.com/berthdev/berth/internal/kinds"
 )
 
@@ -50,13 +52,16 @@ func (r *Reconciler) full(ctx context.Context, a *api.AgentRuntime) (string, err
 		if err != nil {
 			return "", err
 		}
-		others := 0
+		others := sets.New[types.UID]()
 		for _, o := range rolling {
-			if o.UID != a.UID {
-				others++
+			others.Insert(o.UID)
+		}
+		for _, write := range r.views.AgentRuntimes.Undecided(kinds.ByRolling, limit.scope) {
+			if write.Verb != consistent.VerbDelete {
+				others.Insert(write.Intended.UID) // it may land yet
 			}
 		}
-		if others >= limit.most {
+		if others.Delete(a.UID); others.Len() >= limit.most {
 			// The number is the limit, not the count: a message that changed with every
 			// rollout would be a write for everyone who waits.
 			return fmt.Sprintf("those of %d other workloads %s are being replaced, which is the limit", limit.most, limit.where), nil

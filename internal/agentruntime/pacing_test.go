@@ -16,6 +16,7 @@ import (
 
 	api "github.com/berthdev/berth/api/agentruntime/v1alpha1"
 	"github.com/berthdev/berth/internal/confighash"
+	"github.com/berthdev/berth/internal/consistent"
 	"github.com/berthdev/berth/internal/control"
 )
 
@@ -83,6 +84,25 @@ func (w *world) settleWatching(look func()) {
 		}
 	}
 	w.t.Fatal("this does not come to rest")
+}
+
+func TestARolloutOfWhichItIsNotKnownWhetherItBeganCounts(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.full()
+		w.configure("two")
+		rolling := w.runtimes.get("a").DeepCopy()
+		w.runtimes.edit("a", func(a *api.AgentRuntime) { a.Status.RolloutStartTime = nil })
+		w.runtimes.undecided = []consistent.Attempt[*api.AgentRuntime]{{Verb: consistent.VerbPatch, Intended: rolling, Base: w.runtimes.get("a")}}
+		if err := w.pass("b"); err != nil {
+			t.Fatal(err)
+		}
+		w.expectReady("b", api.ReasonRolloutPending)
+		w.runtimes.undecided[0].Intended = w.runtimes.get("b") // one's own is no other's
+		if err := w.pass("b"); err != nil {
+			t.Fatal(err)
+		}
+		w.expectReady("b", api.ReasonRollingOut)
+	})
 }
 
 func TestRolloutsWaitWhileTheyArePaused(t *testing.T) {

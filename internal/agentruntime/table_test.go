@@ -31,9 +31,10 @@ type table[T client.Object] struct {
 	readErr, writeErr error
 	unserved          bool
 	// delays says that writes are given up, and the last may land later: see land.
-	delays bool
-	late   *lateWrite[T]
-	merger mergepatch.Merger
+	delays    bool
+	late      *lateWrite[T]
+	undecided []consistent.Attempt[T]
+	merger    mergepatch.Merger
 }
 
 func newTable[T client.Object](w *world, kind kinds.Kind[T]) *table[T] {
@@ -124,7 +125,7 @@ func (t *table[T]) Peek(index, value string) []T {
 	return found
 }
 
-func (t *table[T]) Undecided(string, string) []consistent.Attempt[T] { return nil }
+func (t *table[T]) Undecided(string, string) []consistent.Attempt[T] { return t.undecided }
 
 func (t *table[T]) InDoubt(key types.NamespacedName) bool {
 	return t.late != nil && t.objects[key].GetResourceVersion() == t.late.base.GetResourceVersion()

@@ -125,8 +125,9 @@ type pass struct {
 type refusal struct {
 	subject subject
 	err     error
-	// final: the same write will be refused again until somebody changes something.
-	final bool
+	// invalid: the same write is refused again until somebody edits an object, which is
+	// told of, or lifts the rule that refused it, which is not.
+	invalid bool
 }
 
 // refused returns the refusal of a write about the subject, if there was one.
@@ -164,7 +165,7 @@ func (p *pass) take(done step, err error) error {
 	if about == aboutSandbox || !errors.As(err, &answer) {
 		return err
 	}
-	p.refusals = append(p.refusals, refusal{subject: about, err: err, final: isFinal(err)})
+	p.refusals = append(p.refusals, refusal{subject: about, err: err, invalid: isInvalid(err)})
 	return nil
 }
 
@@ -178,9 +179,9 @@ func isCreate(s step) bool {
 	}
 }
 
-// isFinal reports whether the server will refuse the same write again whatever else
-// changes.
-func isFinal(err error) bool {
+// isInvalid reports whether the server refused what was asked for, whatever else there is
+// and whenever it is asked.
+func isInvalid(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge:
 		return true

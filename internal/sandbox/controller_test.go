@@ -25,8 +25,8 @@ func TestHowAStepMayEnd(t *testing.T) {
 		"in the unknown, which is looked into": {step: createPod{}, err: unknown},
 		"with the object gone":                 {step: deletePods{}, err: consistent.ErrGone},
 		"refused for now":                      {step: createPod{}, err: apierrors.NewForbidden(pods, "box", errors.New("quota")), knows: "again"},
-		"refused for good":                     {step: createPod{}, err: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "box", nil), knows: "final"},
-		"a bad request is refused for good":    {step: createService{}, err: apierrors.NewBadRequest("no"), knows: "final"},
+		"refused as invalid":                   {step: createPod{}, err: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "box", nil), knows: "invalid"},
+		"a bad request is refused so too":      {step: createService{}, err: apierrors.NewBadRequest("no"), knows: "invalid"},
 		"with the informer too far behind":     {step: createPod{}, err: consistent.ErrLagging, ends: true},
 		"the Sandbox itself cannot be written": {step: writeStatus{}, err: apierrors.NewForbidden(pods, "box", nil), ends: true},
 		"without an answer":                    {step: createPod{}, err: errors.New("no route"), ends: true},
@@ -39,8 +39,8 @@ func TestHowAStepMayEnd(t *testing.T) {
 				t.Errorf("the pass ends: %v", err)
 			}
 			knows := ""
-			if refused := learnt.refused(c.step.about()); refused != nil && refused.final {
-				knows = "final"
+			if refused := learnt.refused(c.step.about()); refused != nil && refused.invalid {
+				knows = "invalid"
 			} else if refused != nil {
 				knows = "again"
 			}

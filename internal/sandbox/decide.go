@@ -8,6 +8,7 @@ import (
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/control"
 )
 
 // decide returns the one thing to do next.
@@ -72,7 +73,7 @@ func report(seen observed, v verdicts, now time.Time) step {
 	if why == "" {
 		why = readyMessage(next)
 	}
-	return rest{why: why, until: earliest(until, v.pod.until, shutdownTime(s))}
+	return rest{why: why, until: earliest(until, v.pod.until, shutdownTime(s), askAgain(seen.pass, now))}
 }
 
 // statusStep writes the status, or is nil if it is written.
@@ -97,7 +98,7 @@ func statusStep(s *agents.Sandbox, next agents.SandboxStatus) *writeStatus {
 func retryRefused(learnt pass) *retry {
 	var errs []error
 	for _, r := range learnt.refusals {
-		if !r.final {
+		if !r.invalid {
 			errs = append(errs, r.err)
 		}
 	}
@@ -105,6 +106,17 @@ func retryRefused(learnt pass) *retry {
 		return nil
 	}
 	return &retry{err: errors.Join(errs...)}
+}
+
+// askAgain is when what was refused as invalid is asked for once more, or zero if nothing
+// was.
+func askAgain(learnt pass, now time.Time) time.Time {
+	for _, r := range learnt.refusals {
+		if r.invalid {
+			return now.Add(control.RefusedAgain)
+		}
+	}
+	return time.Time{}
 }
 
 // earliest is the first of the times that are set, or zero.

@@ -39,7 +39,7 @@ func expire(seen observed, now time.Time) step {
 		return deleteService{service: seen.service}
 	}
 	if left := len(v.live) > 0 || v.dying != nil || service; left {
-		return conclude(seen, expiringStatus(s, now), "pod and Service of the expired Sandbox are still there")
+		return conclude(seen, now, expiringStatus(s, now), "pod and Service of the expired Sandbox are still there")
 	}
 	next := expiredStatus(s, now)
 	if s.Spec.ShutdownPolicy == agents.ShutdownPolicyDelete {
@@ -51,18 +51,18 @@ func expire(seen observed, now time.Time) step {
 	if statusStep(s, next) != nil && !seen.pass.podGone {
 		return confirmPodGone{}
 	}
-	return conclude(seen, next, "the Sandbox has expired")
+	return conclude(seen, now, next, "the Sandbox has expired")
 }
 
 // conclude writes a status that says everything there is to say, and rests.
-func conclude(seen observed, next agents.SandboxStatus, why string) step {
+func conclude(seen observed, now time.Time, next agents.SandboxStatus, why string) step {
 	if write := statusStep(seen.sandbox, next); write != nil {
 		return *write
 	}
 	if again := retryRefused(seen.pass); again != nil {
 		return *again
 	}
-	return rest{why: why}
+	return rest{why: why, until: askAgain(seen.pass, now)}
 }
 
 // expiringStatus is the status while pods or the Service are left. Nobody is sent to

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
+	"github.com/berthdev/berth/internal/control"
 )
 
 func said(c metav1.Condition) string {
@@ -343,10 +344,35 @@ func TestARefusalIsWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatMayBeAcceptedLaterIsTriedAgain(t *testing.T) {
-	seen := seenWith(newSandbox())
-	seen.pass.refusals = []refusal{{subject: aboutPod, err: errors.New("no such field"), final: true}}
-	wantStep(t, decide(settled(seen), testStart), rest{})
-	seen.pass.refusals[0].final = false
-	wantStep(t, decide(settled(seen), testStart), retry{})
+func TestWhatIsInvalidIsAskedForSeldom(t *testing.T) {
+	again := testStart.Add(control.RefusedAgain)
+	soon, late := again.Add(-time.Second), again.Add(time.Second)
+	for name, c := range map[string]struct {
+		edits []func(*agents.Sandbox)
+		want  time.Time
+	}{
+		"by itself":                     {want: again},
+		"before the Sandbox expires":    {edits: []func(*agents.Sandbox){expiresAt(late)}, want: again},
+		"not where it expires before":   {edits: []func(*agents.Sandbox){expiresAt(soon)}, want: soon},
+		"when it has expired, likewise": {edits: []func(*agents.Sandbox){expiresAt(testStart)}, want: again},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSandbox(c.edits...)
+			seen := seenWith(s)
+			seen.pass.refusals = []refusal{{subject: aboutPod, err: errors.New("no such field"), invalid: true}}
+			if expired(s, testStart) {
+				seen.pods = []*corev1.Pod{newPod(s)}
+				s.Status = expiringStatus(s, testStart)
+			} else {
+				seen = settled(seen)
+			}
+			next := decide(seen, testStart)
+			wantStep(t, next, rest{})
+			if got := next.(rest).until; !got.Equal(c.want) {
+				t.Errorf("rests until %s, want %s", got, c.want)
+			}
+			seen.pass.refusals[0].invalid = false
+			wantStep(t, decide(seen, testStart), retry{})
+		})
+	}
 }

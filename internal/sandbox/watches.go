@@ -20,7 +20,8 @@ import (
 //
 // A pod, Service or PersistentVolumeClaim wakes the Sandbox that controls it, and also
 // the Sandbox that would have its name: that one may be waiting for the name. Objects
-// that have nothing to do with Sandboxes wake nobody but when they come and go.
+// that have nothing to do with Sandboxes wake nobody but when they come, go, or get
+// another controller.
 func (r *Reconciler) Watches() []control.Watch {
 	return []control.Watch{
 		{Object: &agents.Sandbox{}, Enqueue: onSandbox},
@@ -53,11 +54,12 @@ func onSandbox(before, after client.Object) []reconcile.Request {
 // onNamesake is for objects that are named like their Sandbox.
 func onNamesake(before, after client.Object) []reconcile.Request {
 	var wake requests
+	others := before == nil || after == nil || changesHands(before, after)
 	for _, obj := range []client.Object{before, after} {
 		if obj == nil {
 			continue
 		}
-		if wake.controllerOf(obj) || before == nil || after == nil || concerns(obj, agents.NameHash(obj.GetName())) {
+		if wake.controllerOf(obj) || others || concerns(obj, agents.NameHash(obj.GetName())) {
 			wake.add(obj.GetNamespace(), obj.GetName())
 		}
 	}
@@ -71,12 +73,13 @@ func onVolumeClaim(before, after client.Object) []reconcile.Request {
 		return nil
 	}
 	var wake requests
+	others := after == nil || before != nil && changesHands(before, after)
 	for _, obj := range []client.Object{before, after} {
 		if obj == nil {
 			continue
 		}
 		owned := wake.controllerOf(obj)
-		if owned && after != nil {
+		if owned && !others {
 			continue
 		}
 		for rest := obj.GetName(); ; {
@@ -84,7 +87,7 @@ func onVolumeClaim(before, after client.Object) []reconcile.Request {
 			if !found {
 				break
 			}
-			if name != "" && (after == nil || concerns(obj, agents.NameHash(name))) {
+			if name != "" && (others || concerns(obj, agents.NameHash(name))) {
 				wake.add(obj.GetNamespace(), name)
 			}
 			rest = name
@@ -97,6 +100,12 @@ func sameRelations(before, after client.Object) bool {
 	return before.GetUID() == after.GetUID() &&
 		maps.Equal(before.GetLabels(), after.GetLabels()) &&
 		reflect.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+}
+
+// changesHands reports whether an object got another controller, or is another object of
+// the name. That is what is said to the Sandbox that would have the name.
+func changesHands(before, after client.Object) bool {
+	return before.GetUID() != after.GetUID() || control.ControllerUID(before) != control.ControllerUID(after)
 }
 
 // concerns reports whether an object's labels let the Sandbox with the given name hash

@@ -49,6 +49,9 @@ func TestWhoIsWokenByAnObjectOfASandboxsName(t *testing.T) {
 		return newPod(s, nobodys, func(p *corev1.Pod) { p.Labels = map[string]string{key: value} })
 	}
 	foreign := newPod(s, func(p *corev1.Pod) { otherOwned(p); p.Labels = nil })
+	another := newPod(s, func(p *corev1.Pod) { otherOwned(p); p.Labels, p.OwnerReferences[0].UID = nil, "api-uid" })
+	nobody := newPod(s, nobodys)
+	next := newPod(s, func(p *corev1.Pod) { nobodys(p); p.UID = "next-uid" })
 	cases := map[string]struct {
 		before, after client.Object
 		want          []string
@@ -59,7 +62,11 @@ func TestWhoIsWokenByAnObjectOfASandboxsName(t *testing.T) {
 		"one that is released":            {before: newPod(s), after: foreign, want: []string{"box"}},
 		"one that may be taken over":      {before: foreign, after: labelled(agents.LabelAdoptable, "true"), want: []string{"box"}},
 		"one with the name's hash":        {after: labelled(agents.LabelSandboxNameHash, agents.NameHash("box")), want: []string{"box"}},
-		"one with another hash":           {before: foreign, after: labelled(agents.LabelSandboxNameHash, agents.NameHash("bax"))},
+		"one with another hash":           {before: nobody, after: labelled(agents.LabelSandboxNameHash, agents.NameHash("bax"))},
+		"one that gets an owner":          {before: nobody, after: foreign, want: []string{"box"}},
+		"one that loses its owner":        {before: foreign, after: nobody, want: []string{"box"}},
+		"one that gets another owner":     {before: foreign, after: another, want: []string{"box"}},
+		"another object of the name":      {before: nobody, after: next, want: []string{"box"}},
 		"one of others takes the name":    {after: foreign, want: []string{"box"}},
 		"it wakes nobody while it stays":  {before: foreign, after: foreign},
 		"until it is gone":                {before: foreign, want: []string{"box"}},
@@ -89,6 +96,13 @@ func TestWhoIsWokenByAVolumeClaim(t *testing.T) {
 	willing.Name, willing.Labels = "a-b-box", map[string]string{agents.LabelAdoptable: "true"}
 	other := released.DeepCopy()
 	other.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", UID: "u", Controller: ptr.To(true)}}
+	other.ResourceVersion = "3"
+	next := released.DeepCopy()
+	next.ResourceVersion, next.UID = "4", "next"
+	ofAnother := renderVolumeClaim(newSandbox(withVolumes, func(s *agents.Sandbox) { s.Name, s.UID = "bax", "bax-uid" }), s.Spec.VolumeClaimTemplates[0])
+	ofAnother.Name, ofAnother.ResourceVersion = mine.Name, "5"
+	ofThird := ofAnother.DeepCopy()
+	ofThird.OwnerReferences[0].Name, ofThird.OwnerReferences[0].UID, ofThird.ResourceVersion = "bux", "bux-uid", "6"
 	cases := map[string]struct {
 		before, after client.Object
 		want          []string
@@ -100,6 +114,10 @@ func TestWhoIsWokenByAVolumeClaim(t *testing.T) {
 		"one that is gone":           {before: bound, want: []string{"box"}},
 		"another's that is gone":     {before: other, want: []string{"box"}},
 		"another's":                  {after: other},
+		"one that gets an owner":     {before: released, after: other, want: []string{"box"}},
+		"one that loses its owner":   {before: other, after: released, want: []string{"box"}},
+		"another object of the name": {before: released, after: next, want: []string{"box"}},
+		"one that changes hands":     {before: ofAnother, after: ofThird, want: []string{"bax", "box", "bux"}},
 		"one that may be taken over": {after: willing, want: []string{"b-box", "box"}},
 	}
 	for name, c := range cases {

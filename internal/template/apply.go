@@ -9,23 +9,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
 	"github.com/berthdev/berth/internal/consistent"
+	"github.com/berthdev/berth/internal/control"
 )
 
 // EventNetworkPolicyRefused is the reason of the warning that a template's
 // NetworkPolicy cannot be kept.
 const EventNetworkPolicyRefused = "NetworkPolicyRefused"
 
-// apply does one step, and reports whether the pass is over.
-func (r *Reconciler) apply(ctx context.Context, seen observed, next step) (done bool, err error) {
+// apply does one step. It returns how the pass ends, or nil if it is not over.
+func (r *Reconciler) apply(ctx context.Context, seen observed, next step) (end *reconcile.Result, err error) {
 	switch next := next.(type) {
 	case label:
 		_, err = r.views.Templates.Patch(ctx, seen.Template, consistent.Patch{
 			"metadata": map[string]any{"labels": map[string]any{agents.LabelTemplateRefHash: agents.NameHash(seen.Template.Name)}},
 		})
-		return false, err
+		return nil, err
 	case createPolicy:
 		_, err = r.views.NetworkPolicies.Create(ctx, Policy(seen.Template))
 		return r.unlessInvalid(ctx, seen, err)
@@ -34,26 +36,27 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, next step) (done 
 		return r.unlessInvalid(ctx, seen, err)
 	case deletePolicy:
 		log.FromContext(ctx).Info("Deleting NetworkPolicy", "name", seen.Policy.Name, "why", next.why)
-		return false, r.views.NetworkPolicies.Delete(ctx, seen.Policy, consistent.Precondition{})
+		return nil, r.views.NetworkPolicies.Delete(ctx, seen.Policy, consistent.Precondition{})
 	case warn:
 		r.warnOnce(ctx, seen, next.note)
-		return true, nil
+		return &reconcile.Result{}, nil
 	case rest:
 		r.forget(seen)
-		return true, nil
+		return &reconcile.Result{}, nil
 	default:
-		return true, fmt.Errorf("unknown step %T", next)
+		return nil, fmt.Errorf("unknown step %T", next)
 	}
 }
 
 // unlessInvalid ends the pass if the server found the template's rules invalid. Only a
-// person can change them, and that change is an event.
-func (r *Reconciler) unlessInvalid(ctx context.Context, seen observed, err error) (bool, error) {
+// person can change them, and that change is an event; that the server judges them
+// otherwise is none, so that they are tried again after a long while.
+func (r *Reconciler) unlessInvalid(ctx context.Context, seen observed, err error) (*reconcile.Result, error) {
 	if !apierrors.IsInvalid(err) {
-		return false, err
+		return nil, err
 	}
 	r.warnOnce(ctx, seen, fmt.Sprintf("the rules in spec.networkPolicy are refused, and no Sandbox is made from the template until they are corrected: %v", err))
-	return true, nil
+	return &reconcile.Result{RequeueAfter: control.RefusedAgain}, nil
 }
 
 // warnOnce records an event about the template, unless the last one said the same.

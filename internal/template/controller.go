@@ -51,12 +51,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if err != nil {
 			return reconcile.Result{}, err
 		}
-		done, err := r.apply(ctx, seen, decide(seen))
-		if consistent.Again(err) {
-			continue
-		}
-		if done || err != nil {
+		end, err := r.apply(ctx, seen, decide(seen))
+		switch {
+		case consistent.Again(err):
+		case err != nil:
 			return reconcile.Result{}, err
+		case end != nil:
+			return *end, nil
 		}
 	}
 	return reconcile.Result{}, control.ErrNoProgress

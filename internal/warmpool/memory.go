@@ -167,6 +167,18 @@ func (m memory) counted(live int, now time.Time) memory {
 	return m
 }
 
+// ofWork is the memory without the refusals of what is not to be done any more: somebody
+// else did it, or a create landed that nobody knew of.
+func (m memory) ofWork(pool *extensions.SandboxWarmPool, s stock) memory {
+	if m.Creates.Count > 0 && s.room() == 0 && s.inFlight == 0 {
+		m.Creates = refusal{}
+	}
+	if m.Deletes.Count > 0 && len(s.lost) == 0 && len(s.live) <= s.limit && len(outdated(pool, s)) == 0 {
+		m.Deletes = refusal{}
+	}
+	return m
+}
+
 // failures is how many times in a row members were replaced because they would never
 // be Ready.
 func (m memory) failures(now time.Time) int {

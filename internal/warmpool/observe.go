@@ -151,6 +151,7 @@ func named(name string) func(*agents.Sandbox) bool {
 // remember returns what is remembered of the pool, after adding what can be seen now.
 func (r *Reconciler) remember(key types.NamespacedName, seen *observed) memory {
 	known := r.memories.of(key, seen.Pool.UID)
+	next, now := known, r.env.Clock.Now()
 	live := 0
 	for _, member := range seen.Members {
 		if member.DeletionTimestamp == nil {
@@ -158,10 +159,15 @@ func (r *Reconciler) remember(key types.NamespacedName, seen *observed) memory {
 		}
 	}
 	if live != known.Live {
-		known = known.counted(live, r.env.Clock.Now())
-		r.memories.set(key, known)
+		next = next.counted(live, now)
 	}
-	return known
+	if known.Creates.Count > 0 || known.Deletes.Count > 0 {
+		next = next.ofWork(seen.Pool, takeStock(*seen, now))
+	}
+	if next != known {
+		r.memories.set(key, next)
+	}
+	return next
 }
 
 func isReady(s *agents.Sandbox) bool {

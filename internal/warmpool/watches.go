@@ -3,6 +3,8 @@
 package warmpool
 
 import (
+	"maps"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -95,14 +97,34 @@ func (r *Reconciler) forTemplate(before, after client.Object) []reconcile.Reques
 	return r.poolsOf(obj.GetNamespace(), obj.GetName())
 }
 
-// forPolicy wakes the pools of a template when a NetworkPolicy that was in the way of
-// its own is gone, one of a former template of the name included, or is not somebody
-// else's any more. That ours comes or changes means nothing to a pool.
+// forPolicy wakes the pools of the templates that a NetworkPolicy names, and of the one
+// whose policy has its name, when it comes, goes, or becomes somebody else's. What its
+// rules are means nothing to a pool.
 func (r *Reconciler) forPolicy(before, after client.Object) []reconcile.Request {
-	if before == nil || after != nil && before.GetAnnotations()[agents.AnnotationTemplateUID] != "" && before.GetDeletionTimestamp() == nil {
+	if before != nil && after != nil && before != after && sameOwner(before, after) {
 		return nil
 	}
-	return r.poolsOf(before.GetNamespace(), template.ByPolicyName(before.GetName()))
+	var names []string
+	var requests []reconcile.Request
+	for _, obj := range []client.Object{before, after} {
+		if obj == nil {
+			continue
+		}
+		for _, name := range []string{obj.GetAnnotations()[agents.AnnotationTemplateRef], template.ByPolicyName(obj.GetName())} {
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+				requests = append(requests, r.poolsOf(obj.GetNamespace(), name)...)
+			}
+		}
+	}
+	return requests
+}
+
+// sameOwner reports whether a policy is whose it was.
+func sameOwner(before, after client.Object) bool {
+	return before.GetUID() == after.GetUID() &&
+		maps.Equal(before.GetAnnotations(), after.GetAnnotations()) &&
+		reflect.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
 func (r *Reconciler) poolsOf(namespace, template string) []reconcile.Request {

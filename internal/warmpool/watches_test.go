@@ -3,10 +3,13 @@
 package warmpool
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agents "github.com/berthdev/berth/api/agents/v1beta1"
@@ -20,35 +23,57 @@ type onePool struct {
 	consistent.Kind[*extensions.SandboxWarmPool]
 }
 
-func (onePool) Peek(string, string) []*extensions.SandboxWarmPool {
-	return []*extensions.SandboxWarmPool{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "python"}}}
+func (onePool) Peek(_, value string) []*extensions.SandboxWarmPool {
+	_, template, _ := strings.Cut(value, "/")
+	return []*extensions.SandboxWarmPool{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool-of-" + template}}}
 }
 
-func TestAPolicyWakesPoolsWhenItIsNotInTheWayAnyMore(t *testing.T) {
+func TestAPolicyWakesPoolsWhenItComesGoesOrIsAnothers(t *testing.T) {
 	policy := func(edit func(*networkingv1.NetworkPolicy)) *networkingv1.NetworkPolicy {
 		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "python-network-policy"}}
 		edit(p)
 		return p
 	}
 	ours := policy(func(p *networkingv1.NetworkPolicy) {
-		p.Annotations = map[string]string{agents.AnnotationTemplateUID: "template-uid"}
+		p.Annotations = map[string]string{agents.AnnotationTemplateRef: "python", agents.AnnotationTemplateUID: "template-uid"}
 	})
+	edited := ours.DeepCopy()
+	edited.Generation, edited.ResourceVersion, edited.Labels = 2, "2", map[string]string{"a": "b"}
+	copied := policy(func(p *networkingv1.NetworkPolicy) {
+		p.Annotations = map[string]string{agents.AnnotationTemplateRef: "java", agents.AnnotationTemplateUID: "java-uid"}
+	})
+	owned := policy(func(p *networkingv1.NetworkPolicy) {
+		p.OwnerReferences = []metav1.OwnerReference{{UID: "template-uid", Controller: ptr.To(true)}}
+	})
+	next := policy(func(p *networkingv1.NetworkPolicy) { p.UID = "next" })
+	cut := policy(func(p *networkingv1.NetworkPolicy) { p.Name, p.Annotations = "cut", ours.Annotations })
+	unrelated := policy(func(p *networkingv1.NetworkPolicy) { p.Name = "web" })
 	theirs := policy(func(*networkingv1.NetworkPolicy) {})
 	cases := map[string]struct {
 		before, after client.Object
-		want          int
+		want          []string
 	}{
-		"ours comes":                       {nil, ours, 0},
-		"ours changes":                     {ours, ours, 0},
-		"ours, or a former one's, is gone": {ours, nil, 1},
-		"somebody else's is gone":          {theirs, nil, 1},
-		"somebody else's becomes ours":     {theirs, ours, 1},
+		"ours comes, or is told once more":  {nil, ours, []string{"pool-of-python"}},
+		"its rules and labels change":       {ours, edited, nil},
+		"a resync":                          {ours, ours, []string{"pool-of-python"}},
+		"ours, or a former one's, is gone":  {ours, nil, []string{"pool-of-python"}},
+		"one whose name was cut is gone":    {cut, nil, []string{"pool-of-python"}},
+		"somebody else's is gone":           {theirs, nil, []string{"pool-of-python"}},
+		"somebody else's becomes ours":      {theirs, ours, []string{"pool-of-python"}},
+		"the template becomes its owner":    {theirs, owned, []string{"pool-of-python"}},
+		"another takes its place":           {theirs, next, []string{"pool-of-python"}},
+		"one that named another's template": {copied, ours, []string{"pool-of-java", "pool-of-python"}},
+		"one that is not of a template":     {nil, unrelated, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{views: kinds.Views{WarmPools: onePool{}}}
-			if woken := r.forPolicy(c.before, c.after); len(woken) != c.want {
-				t.Errorf("woke %v, want %d pools", woken, c.want)
+			var woken []string
+			for _, request := range r.forPolicy(c.before, c.after) {
+				woken = append(woken, request.Name)
+			}
+			if !slices.Equal(woken, c.want) {
+				t.Errorf("woke %v, want %v", woken, c.want)
 			}
 		})
 	}
