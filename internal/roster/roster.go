@@ -276,12 +276,9 @@ func (r *Roster) reject(claim types.UID) (*pool, *Member, []types.NamespacedName
 	}
 	m := given.member
 	p.withdraw(m.UID)
-	switch given.since {
-	case Ready:
-		return p, nil, append(r.offer(p, m, p.ready.PushFront), p.unserved()...)
-	case ComingUp:
-		p.comingUp[m.UID] = struct{}{}
-		return p, nil, p.unserved()
+	if given.since != Absent {
+		wake := r.restore(p, m, given.since)
+		return p, nil, append(wake, p.unserved()...)
 	}
 	if p.declined[m.UID] == nil {
 		p.declined[m.UID] = sets.New[types.UID]()
@@ -397,11 +394,16 @@ func (r *Roster) leave(claim types.UID) []types.NamespacedName {
 	}
 	delete(p.promised, claim)
 	delete(p.taken, given.member.UID)
-	if given.since == ComingUp {
-		p.comingUp[given.member.UID] = struct{}{}
+	return r.restore(p, given.member, given.since)
+}
+
+// restore gives a member back that was promised, as what it has become since.
+func (r *Roster) restore(p *pool, m Member, since State) []types.NamespacedName {
+	if since == ComingUp {
+		p.comingUp[m.UID] = struct{}{}
 		return p.unserved()
 	}
-	return r.offer(p, given.member, p.ready.PushFront)
+	return r.offer(p, m, p.ready.PushFront)
 }
 
 // Standing is what a pool looks like from here.
