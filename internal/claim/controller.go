@@ -131,16 +131,16 @@ func (r *Reconciler) stays(seen observed) bool {
 			return true
 		}
 	}
-	return seen.Source.OwnTemplate && r.readyElsewhere(seen.Source)
+	return seen.Source.OwnTemplate && r.freeElsewhere(seen.Claim, seen.Source)
 }
 
-// readyElsewhere reports whether another pool of the template has a member for a claim
+// freeElsewhere reports whether another pool of the template has a member for a claim
 // that takes from any. One that became ready before the claim stood in a queue has not
 // woken it.
-func (r *Reconciler) readyElsewhere(from source) bool {
+func (r *Reconciler) freeElsewhere(claim *extensions.SandboxClaim, from source) bool {
 	pools := r.views.WarmPools.Peek(kinds.ByTemplate, kinds.InNamespace(from.Pool.Namespace, from.TemplateName))
 	return slices.ContainsFunc(pools, func(pool *extensions.SandboxWarmPool) bool {
-		return pool.Name != from.PoolName && mayAdoptFrom(pool) && r.roster.Standing(client.ObjectKeyFromObject(pool)).Ready > 0
+		return pool.Name != from.PoolName && mayAdoptFrom(pool) && r.roster.Free(client.ObjectKeyFromObject(pool), claim.UID) > 0
 	})
 }
 

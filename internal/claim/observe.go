@@ -153,7 +153,7 @@ func (r *Reconciler) source(ctx context.Context, claim *extensions.SandboxClaim)
 	}
 	template := poolKey(claim, claim.TemplateName())
 	if claim.AnyPool() {
-		pool, err := r.bestPool(ctx, template)
+		pool, err := r.bestPool(ctx, claim, template)
 		if err != nil {
 			return source{}, err
 		}
@@ -168,8 +168,9 @@ func (r *Reconciler) source(ctx context.Context, claim *extensions.SandboxClaim)
 	return r.supply.fromTemplate(ctx, template)
 }
 
-// bestPool returns the pool of a template with most ready members, then by name.
-func (r *Reconciler) bestPool(ctx context.Context, template types.NamespacedName) (*extensions.SandboxWarmPool, error) {
+// bestPool returns the pool of a template with most ready members that are for no other
+// claim, then by name.
+func (r *Reconciler) bestPool(ctx context.Context, claim *extensions.SandboxClaim, template types.NamespacedName) (*extensions.SandboxWarmPool, error) {
 	pools, err := r.views.WarmPools.By(ctx, kinds.ByTemplate, kinds.InNamespace(template.Namespace, template.Name))
 	if err != nil {
 		return nil, err
@@ -177,9 +178,9 @@ func (r *Reconciler) bestPool(ctx context.Context, template types.NamespacedName
 	var best *extensions.SandboxWarmPool
 	most := -1
 	for _, pool := range pools {
-		ready := r.roster.Standing(client.ObjectKeyFromObject(pool)).Ready
-		if mayAdoptFrom(pool) && (ready > most || ready == most && pool.Name < best.Name) {
-			best, most = pool, ready
+		free := r.roster.Free(client.ObjectKeyFromObject(pool), claim.UID)
+		if mayAdoptFrom(pool) && (free > most || free == most && pool.Name < best.Name) {
+			best, most = pool, free
 		}
 	}
 	return best, nil

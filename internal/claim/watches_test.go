@@ -87,6 +87,10 @@ func TestAMemberWakesClaimsThatTakeFromAnyPool(t *testing.T) {
 	if !r.stays(elsewhere) {
 		t.Error("the claim does not see what became ready before it waited")
 	}
+	r.roster.Enter(where, roster.Claim{UID: "before"})
+	if r.stays(elsewhere) {
+		t.Error("the claim looks for what another is to get")
+	}
 }
 
 func TestAPoolThatTakesAnotherTemplateWakesTheClaimsOfBoth(t *testing.T) {

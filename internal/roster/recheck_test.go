@@ -106,3 +106,27 @@ func TestAMemberThatNobodyWaitsForWakesThoseWhoLookOn(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsFreeForAClaim(t *testing.T) {
+	for name, c := range map[string]struct {
+		happens func(*Roster)
+		want    int
+	}{
+		"nothing is known":             {func(*Roster) {}, 0},
+		"all of it":                    {func(r *Roster) { r.Update(python, memberOf(0), Ready); r.Update(python, memberOf(1), Ready) }, 2},
+		"not what is for another":      {func(r *Roster) { r.Enter(python, claimOf(1)); r.Update(python, memberOf(0), Ready) }, 0},
+		"nor what is coming up":        {func(r *Roster) { r.Update(python, memberOf(0), ComingUp) }, 0},
+		"what it waits for itself":     {func(r *Roster) { r.Enter(python, claimOf(0)); r.Update(python, memberOf(0), Ready) }, 1},
+		"what it has been promised":    {func(r *Roster) { r.Update(python, memberOf(0), Ready); r.Take(python, claimOf(0)) }, 1},
+		"what another is promised":     {func(r *Roster) { r.Update(python, memberOf(0), Ready); r.Take(python, claimOf(1)) }, 0},
+		"what others wait for in vain": {func(r *Roster) { r.Enter(python, claimOf(1)); r.Enter(python, claimOf(2)) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New(nil)
+			c.happens(r)
+			if got := r.Free(python, claimOf(0).UID); got != c.want {
+				t.Errorf("%d are free, want %d", got, c.want)
+			}
+		})
+	}
+}

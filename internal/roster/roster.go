@@ -427,6 +427,21 @@ func (r *Roster) Standing(poolKey types.NamespacedName) Standing {
 	return Standing{Ready: p.ready.Len(), ComingUp: len(p.comingUp), Waiting: len(p.waiters)}
 }
 
+// Free returns how many ready members the pool has that no other claim is to get.
+func (r *Roster) Free(poolKey types.NamespacedName, claim types.UID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.pools[poolKey]
+	if !ok {
+		return 0
+	}
+	free := p.ready.Len() - len(p.waiters)
+	if w, waits := r.waiting[claim]; waits && w.pool == poolKey {
+		free++ // it does not wait for itself, or has a member already
+	}
+	return max(free, 0)
+}
+
 func (r *Roster) pool(key types.NamespacedName) *pool {
 	p, ok := r.pools[key]
 	if !ok {

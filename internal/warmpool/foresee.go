@@ -75,7 +75,7 @@ func told(seen observed, now time.Time) memory {
 			known.Failures, known.Replaced = failures, now
 		}
 	}
-	return known
+	return known.ofWork(seen.Pool, takeStock(seen, now))
 }
 
 // sights are what was observed, in words.

@@ -77,6 +77,13 @@ func TestARefusalIsForgottenWithTheWorkThatWasRefused(t *testing.T) {
 				(reason == extensions.ReasonCreateRefused || reason == extensions.ReasonPoolError) {
 				t.Errorf("the pool still says %s", reason)
 			}
+			seen.Memory = memory{}
+			seen.Pool.Status.Conditions = []metav1.Condition{{
+				Type: extensions.ConditionProgressing, Status: metav1.ConditionFalse, Reason: extensions.ReasonCreateRefused, ObservedGeneration: seen.Pool.Generation,
+			}}
+			if foreseen := told(seen, now).Creates.Count > 0; foreseen != c.creates {
+				t.Errorf("it is foreseen that creates are refused: %t", foreseen)
+			}
 		})
 	}
 }
