@@ -56,16 +56,23 @@ func TestWhatCameOfAnUnknownStatusWriteIsTold(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withInformer(t, func(b *bench) {
-				var told []string
-				b.view.lookAgain = func(now *corev1.Pod) { told = append(told, string(now.Status.Phase)) }
-				c.happens(b)
-				b.sweep()
-				b.sweep()
-				if !slices.Equal(told, c.want) {
-					b.Errorf("told of %q, want %q", told, c.want)
-				}
-			}, pod("old", "one"))
+			expectTold(t, c.happens, func(now *corev1.Pod) string { return string(now.Status.Phase) }, c.want)
 		})
 	}
+}
+
+// expectTold holds what the view says of the objects that it tells to look at again, once
+// it has been swept.
+func expectTold(t *testing.T, happens func(*bench), what func(*corev1.Pod) string, want []string) {
+	t.Helper()
+	withInformer(t, func(b *bench) {
+		var told []string
+		b.view.lookAgain = func(now *corev1.Pod) { told = append(told, what(now)) }
+		happens(b)
+		b.sweep()
+		b.sweep()
+		if !slices.Equal(told, want) {
+			b.Errorf("told of %q, want %q", told, want)
+		}
+	}, pod("old", "one"))
 }

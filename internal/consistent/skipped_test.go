@@ -76,16 +76,7 @@ func TestWhatTheInformerSkippedIsLookedAtAgain(t *testing.T) {
 		}, []string{"one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withInformer(t, func(b *bench) {
-				var told []string
-				b.view.lookAgain = func(now *corev1.Pod) { told = append(told, now.Labels["owner"]) }
-				c.happens(b)
-				b.sweep()
-				b.sweep()
-				if !slices.Equal(told, c.want) {
-					b.Errorf("told of %q, want %q", told, c.want)
-				}
-			}, pod("old", "one"))
+			expectTold(t, c.happens, func(now *corev1.Pod) string { return now.Labels["owner"] }, c.want)
 		})
 	}
 }

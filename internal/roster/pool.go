@@ -32,12 +32,6 @@ type promise struct {
 	since State
 }
 
-// free is a member that became ready while no claim waited for one of its pool.
-type free struct {
-	member Member
-	pool   types.NamespacedName
-}
-
 type waiter struct {
 	Claim
 	pool types.NamespacedName
@@ -54,17 +48,6 @@ func (p *pool) promise(rank int) Member {
 	p.promised[w.UID] = promise{claim: w, member: m}
 	p.taken[m.UID] = w.UID
 	return m
-}
-
-// offer makes a member ready, before the others or after them, and returns the claims it
-// is promised to. If there is none it is free for those that look on.
-func (r *Roster) offer(p *pool, m Member, push func(any) *list.Element) []types.NamespacedName {
-	p.readyAt[m.UID] = push(m)
-	wake := r.serve(p)
-	if r.begun && p.ready.Len() > 0 {
-		r.free = append(r.free, free{member: m, pool: p.key})
-	}
-	return wake
 }
 
 // serve promises ready members to the oldest waiters and returns those to wake. Not while

@@ -72,42 +72,6 @@ func New(onlookers func(Member) []types.UID) *Roster {
 	return &Roster{pools: map[types.NamespacedName]*pool{}, waiting: map[types.UID]waiter{}, onlookers: onlookers}
 }
 
-// lock locks the roster. What it returns unlocks it, and adds to the claims to wake those
-// that look on.
-func (r *Roster) lock() func(wake *[]types.NamespacedName) {
-	r.mu.Lock()
-	return func(wake *[]types.NamespacedName) {
-		found := r.free
-		r.free = nil
-		r.mu.Unlock()
-		if r.onlookers == nil {
-			return
-		}
-		for _, f := range found {
-			*wake = append(*wake, r.waitElsewhere(f.pool, r.onlookers(f.member))...)
-		}
-	}
-}
-
-// waitElsewhere returns those of the claims that wait for another pool and are promised
-// nothing. Those that do not wait have no use for a member, or have failed and try again
-// later.
-func (r *Roster) waitElsewhere(poolKey types.NamespacedName, claims []types.UID) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var wake []types.NamespacedName
-	for _, claim := range claims {
-		w, waits := r.waiting[claim]
-		if !waits || w.pool == poolKey {
-			continue
-		}
-		if _, promised := r.pools[w.pool].promised[claim]; !promised {
-			wake = append(wake, w.Key)
-		}
-	}
-	return wake
-}
-
 // Update records the state of a member of the pool and returns the claims to wake:
 // the one that is promised the member, or those for which none is coming up any
 // more.
@@ -404,42 +368,6 @@ func (r *Roster) restore(p *pool, m Member, since State) []types.NamespacedName 
 		return p.unserved()
 	}
 	return r.offer(p, m, p.ready.PushFront)
-}
-
-// Standing is what a pool looks like from here.
-type Standing struct {
-	// Ready members are promised to nobody.
-	Ready int
-	// ComingUp members are not ready yet.
-	ComingUp int
-	// Waiting claims are promised nothing.
-	Waiting int
-}
-
-// Standing returns the pool's present standing.
-func (r *Roster) Standing(poolKey types.NamespacedName) Standing {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p, ok := r.pools[poolKey]
-	if !ok {
-		return Standing{}
-	}
-	return Standing{Ready: p.ready.Len(), ComingUp: len(p.comingUp), Waiting: len(p.waiters)}
-}
-
-// Free returns how many ready members the pool has that no other claim is to get.
-func (r *Roster) Free(poolKey types.NamespacedName, claim types.UID) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p, ok := r.pools[poolKey]
-	if !ok {
-		return 0
-	}
-	free := p.ready.Len() - len(p.waiters)
-	if w, waits := r.waiting[claim]; waits && w.pool == poolKey {
-		free++ // it does not wait for itself, or has a member already
-	}
-	return max(free, 0)
 }
 
 func (r *Roster) pool(key types.NamespacedName) *pool {

@@ -4,9 +4,9 @@ package warmpool
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,7 +101,7 @@ func (r *Reconciler) forTemplate(before, after client.Object) []reconcile.Reques
 // whose policy has its name, when it comes, goes, or becomes somebody else's. What its
 // rules are means nothing to a pool.
 func (r *Reconciler) forPolicy(before, after client.Object) []reconcile.Request {
-	if before != nil && after != nil && before != after && sameOwner(before, after) {
+	if before != nil && after != nil && before.GetResourceVersion() != after.GetResourceVersion() && sameOwner(before, after) {
 		return nil
 	}
 	var names []string
@@ -124,7 +124,7 @@ func (r *Reconciler) forPolicy(before, after client.Object) []reconcile.Request 
 func sameOwner(before, after client.Object) bool {
 	return before.GetUID() == after.GetUID() &&
 		maps.Equal(before.GetAnnotations(), after.GetAnnotations()) &&
-		reflect.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+		equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
 func (r *Reconciler) poolsOf(namespace, template string) []reconcile.Request {
