@@ -4,6 +4,7 @@ package warmpool
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,8 +30,10 @@ func (onePool) Peek(_, value string) []*extensions.SandboxWarmPool {
 }
 
 func TestAPolicyWakesPoolsWhenItComesGoesOrIsAnothers(t *testing.T) {
+	versions := 0
 	policy := func(edit func(*networkingv1.NetworkPolicy)) *networkingv1.NetworkPolicy {
-		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "python-network-policy"}}
+		versions++
+		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "python-network-policy", ResourceVersion: strconv.Itoa(versions)}}
 		edit(p)
 		return p
 	}
@@ -38,7 +41,7 @@ func TestAPolicyWakesPoolsWhenItComesGoesOrIsAnothers(t *testing.T) {
 		p.Annotations = map[string]string{agents.AnnotationTemplateRef: "python", agents.AnnotationTemplateUID: "template-uid"}
 	})
 	edited := ours.DeepCopy()
-	edited.Generation, edited.ResourceVersion, edited.Labels = 2, "2", map[string]string{"a": "b"}
+	edited.Generation, edited.ResourceVersion, edited.Labels = 2, "edited", map[string]string{"a": "b"}
 	copied := policy(func(p *networkingv1.NetworkPolicy) {
 		p.Annotations = map[string]string{agents.AnnotationTemplateRef: "java", agents.AnnotationTemplateUID: "java-uid"}
 	})
