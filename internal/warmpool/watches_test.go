@@ -81,3 +81,30 @@ func TestAPolicyWakesPoolsWhenItComesGoesOrIsAnothers(t *testing.T) {
 		})
 	}
 }
+
+func TestAPoolIsWokenByAllButTheEchoOfItsStatus(t *testing.T) {
+	version := func(edit func(*extensions.SandboxWarmPool)) *extensions.SandboxWarmPool {
+		p := &extensions.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "python", UID: "first", Generation: 1, ResourceVersion: "2"}}
+		edit(p)
+		return p
+	}
+	before := version(func(p *extensions.SandboxWarmPool) { p.ResourceVersion = "1" })
+	for name, c := range map[string]struct {
+		before, after client.Object
+		wakes         bool
+	}{
+		"it comes":             {nil, before, true},
+		"it goes":              {before, nil, true},
+		"a resync":             {before, before, true},
+		"its status":           {before, version(func(p *extensions.SandboxWarmPool) { p.Status.Replicas = 1 }), false},
+		"an edit":              {before, version(func(p *extensions.SandboxWarmPool) { p.Generation = 2 }), true},
+		"it begins to go":      {before, version(func(p *extensions.SandboxWarmPool) { p.DeletionTimestamp = &metav1.Time{Time: now} }), true},
+		"the next of its name": {before, version(func(p *extensions.SandboxWarmPool) { p.UID = "next" }), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if woken := forPool(c.before, c.after); (len(woken) == 1) != c.wakes {
+				t.Errorf("woke %v", woken)
+			}
+		})
+	}
+}
