@@ -65,8 +65,9 @@ func (f *forwarder) run(ctx context.Context, begun func()) error {
 				return ctx.Err()
 			case <-s.retired:
 			case <-s.CloseChan():
-				f.say("The connection to pod %s broke; making it again.", f.pod)
 			}
+			// A connection may be the first to notice, by failing to open, and then both are so.
+			f.say("The connection to pod %s broke; making it again.", f.pod)
 		}
 		if err := pause(ctx, &backoff); err != nil {
 			return err
@@ -176,7 +177,8 @@ func (f *forwarder) accept(ctx context.Context, listener net.Listener, port uint
 	}
 }
 
-// forward forwards one connection to a port of the pod. What fails ends that connection only.
+// forward forwards one connection to a port of the pod. What fails ends that connection only, and is told before
+// the client notices: what it does next, and whether that works, is told after.
 func (f *forwarder) forward(ctx context.Context, client net.Conn, port uint16) {
 	defer client.Close()
 	defer context.AfterFunc(ctx, func() { _ = client.Close() })()
@@ -184,7 +186,6 @@ func (f *forwarder) forward(ctx context.Context, client net.Conn, port uint16) {
 	s, problems, data, err := f.open(ctx, port)
 	if err == nil {
 		problem, err = carry(client, problems, data, func() { f.answers(port, true) })
-		client.Close()
 		f.leave(s, err != nil || problem != "" && !isRefusal(problem), problems, data)
 		if problem == "" && closed(s) {
 			return // that it broke is told
